@@ -1,0 +1,39 @@
+# Two commands matter: `make run` and `make test`. Both set up everything they need in .venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.ready
+
+.PHONY: setup run test check bench generate clean
+
+setup: $(STAMP)
+
+# The stamp is younger than what it was made from, so that a second `make` starts at once.
+$(STAMP): pyproject.toml constraints.txt
+	@echo "Setting up $(VENV) …"
+	@$(PYTHON) tools/make_venv.py $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+run: setup
+	@$(BIN)/holdfast demo
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/generate.py --check
+
+test: check
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+generate: setup
+	$(BIN)/python tools/generate.py
+
+clean:
+	rm -rf $(VENV) .holdfast build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,137 @@
+"""The client: a connection to one server or cluster, and the queues on it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from holdfast import embedded, names
+from holdfast.client import safety
+from holdfast.client._async.queue import AsyncQueue
+from holdfast.client._async.transport import AsyncTransport
+from holdfast.client.address import parse
+from holdfast.client.io_async import Background
+from holdfast.client.sender import Sender
+from holdfast.engine.keys import REGISTRY
+from holdfast.errors import HoldfastError, InvalidArgument
+from holdfast.message import Codec
+from holdfast.settings import milliseconds, whole
+
+log = logging.getLogger("holdfast")
+
+
+class AsyncClient:
+    """Get one from `holdfast.connect_async`. Safe to share; close it when done, or use it in an
+    `async with` block."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        timeout: float = 10.0,
+        retry_for: float = 30.0,
+        replicas: int = 0,
+        check: safety.Check = "warn",
+        home: str | os.PathLike[str] | None = None,
+        durability: str | None = None,
+    ) -> None:
+        milliseconds(timeout, "timeout", least=1)
+        milliseconds(retry_for, "retry_for")
+        whole(replicas, "replicas", 0, 100)
+        if check not in ("warn", "refuse", "off"):
+            raise InvalidArgument(f"check must be 'warn', 'refuse' or 'off', not {check!r}")
+        url = url or os.environ.get("HOLDFAST_URL") or None
+        if url and (home is not None or durability is not None):
+            raise InvalidArgument("home and durability are for the embedded server, not for a URL")
+        self._membership: embedded.Membership | None = None
+        if url is None:
+            self._membership = embedded.join(Path(home) if home else None, durability)
+            url = self._membership.url
+        try:
+            self._address = parse(url)
+        except BaseException:
+            self._leave()
+            raise
+        self.transport = AsyncTransport(
+            self._address, timeout=timeout, retry_for=retry_for, replicas=replicas, check=check
+        )
+        # Names for calls that must not be done twice; each is used by one call at a time.
+        self.senders: list[Sender] = []
+        self._me = secrets.token_hex(6)
+        self._reaper: Background | None = None
+
+    def new_sender(self) -> Sender:
+        return Sender(f"{self._me}{secrets.token_hex(3)}")
+
+    @property
+    def url(self) -> str:
+        """Of the server really in use; redis-py takes it too. It holds the password, if any."""
+        return self._address.url
+
+    def queue(self, name: str, *, codec: Codec[Any] | None = None) -> AsyncQueue:
+        """The queue of that name. `codec` encodes bodies that are not bytes or text, and decodes
+        `delivery.value`."""
+        return AsyncQueue(self, names.check(name, "a queue's name"), codec)
+
+    async def queues(self) -> list[str]:
+        """Names of all queues that were ever written to and not deleted."""
+        found = await self.transport.command("SMEMBERS", REGISTRY, key=REGISTRY)
+        return sorted(name.decode() for name in found)
+
+    async def ping(self) -> None:
+        """Returns if a server answers; raises Unavailable if none does in time."""
+        await self.transport.command("PING")
+
+    async def examine(self) -> dict[str, list[safety.Finding]]:
+        """What each node really guarantees; see `holdfast doctor`."""
+        return {
+            str(node): await self.transport.examine(node)
+            for node in await self.transport.primaries()
+        }
+
+    async def start_reaper(self, every: float = 1.0) -> None:
+        """Tend all queues in the background, every so many seconds, until the client is closed.
+
+        Only needed where nobody receives: every receive does the same for its own queue.
+        """
+        milliseconds(every, "every", least=1)
+        if self._reaper is None:
+            self._every = every
+            self._reaper = Background(self._reap, "holdfast-reaper")
+
+    async def _reap(self, me: Background) -> None:
+        while not me.stopped:
+            try:
+                for name in await self.queues():
+                    await self.queue(name).tend()
+            except HoldfastError as error:
+                log.warning("reaper: %s; going on", error)
+            await me.pause(self._every)
+
+    def _leave(self) -> None:
+        if self._membership is not None:
+            self._membership.close()
+            self._membership = None
+
+    async def close(self) -> None:
+        """Close all connections; the embedded server, if in use, stops with its last user."""
+        if self._reaper is not None:
+            await self._reaper.stop()
+            self._reaper = None
+        await self.transport.close()
+        self._leave()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()

@@ -1,0 +1,116 @@
+"""What happens on a queue, as it happens: a subscription to its channel.
+
+The engine publishes only while somebody listens; listening is renewed here, and lapses by itself
+when this process dies. Lost connections are renewed; what happened meanwhile is in the journal, if
+that is on, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from holdfast.client.io_async import Connection, read_within, sleep, stop_iteration
+from holdfast.engine import calls, notes
+from holdfast.engine.keys import QueueRef
+
+if TYPE_CHECKING:
+    from holdfast.client._async.queue import AsyncQueue
+
+_LISTEN = 60.0
+
+
+class AsyncEvents:
+    """Iterate over it, or `get` one at a time. Ends when closed."""
+
+    def __init__(self, queue: AsyncQueue, kinds: frozenset[str]) -> None:
+        self._queue = queue
+        self._kinds = kinds
+        self._found: deque[notes.Event] = deque()
+        self._refs: dict[bytes, QueueRef] = {}
+        self._connections: dict[QueueRef, Connection] = {}
+        self._renew = 0.0
+        self._open = False
+
+    async def __aenter__(self) -> Self:
+        self._open = True
+        for ref in await self._queue.refs():
+            self._refs[ref.below("events").encode()] = ref
+        await self._renewed()
+        for ref in self._refs.values():
+            await self._subscribe(ref)
+        return self
+
+    async def _subscribe(self, ref: QueueRef) -> None:
+        own = await self._queue.transport.connection_to(ref.key)
+        await own.send_command("SSUBSCRIBE", ref.below("events"))
+        await own.read_response(disable_decoding=True)
+        self._connections[ref] = own
+
+    async def _renewed(self) -> None:
+        if time.monotonic() < self._renew:
+            return
+        for ref in self._refs.values():
+            await self._queue.transport.run(calls.listen(ref, _LISTEN))
+        self._renew = time.monotonic() + _LISTEN / 3
+
+    async def get(self, timeout: float | None = None) -> notes.Event | None:
+        """The next event, or None if none came in `timeout` seconds (None: wait for ever)."""
+        give_up = None if timeout is None else time.monotonic() + timeout
+        while not self._found and self._open:
+            await self._renewed()
+            for ref in list(self._connections):
+                await self._read(
+                    ref, 0.001 if len(self._connections) > 1 else self._patience(give_up)
+                )
+            if self._found or (give_up is not None and time.monotonic() >= give_up):
+                break
+            if len(self._connections) > 1:
+                await sleep(0.005)
+        return self._found.popleft() if self._found else None
+
+    def _patience(self, give_up: float | None) -> float:
+        return 0.5 if give_up is None else min(max(give_up - time.monotonic(), 0.001), 0.5)
+
+    async def _read(self, ref: QueueRef, seconds: float) -> None:
+        try:
+            message = await read_within(self._connections[ref], seconds)
+        except TimeoutError:
+            return
+        except (RedisConnectionError, OSError):
+            await self._connections[ref].disconnect()
+            self._renew = 0.0
+            await self._renewed()
+            await self._subscribe(ref)
+            return
+        if message[0] == b"smessage":
+            for event in notes.expand(message[2], self._queue.name, ref.shard):
+                if not self._kinds or event.kind in self._kinds:
+                    self._found.append(event)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> notes.Event:
+        event = await self.get()
+        if event is None:
+            raise stop_iteration
+        return event
+
+    async def close(self) -> None:
+        self._open = False
+        for own in self._connections.values():
+            await own.disconnect()
+        self._connections.clear()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()

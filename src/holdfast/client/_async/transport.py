@@ -1,0 +1,438 @@
+"""Runs Calls on the right node, over redis-py's own connections, and decides what to repeat.
+
+One place for: routing by hash slot, loading the function library, MOVED and ASK, waiting out
+failovers, replication (WAIT), and the rule that a call whose answer was lost is repeated only if
+its `Repeat` allows. redis-py's Connection is used directly: its client classes cost half the speed
+here, and its cluster client asks the server for the keys of every FCALL.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from redis.crc import key_slot
+from redis.exceptions import AskError, MovedError, RedisError, ResponseError
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from holdfast.client import failures, safety
+from holdfast.client.address import Address
+from holdfast.client.io_async import Connection, Lock, connection, read_within, sleep
+from holdfast.engine import library
+from holdfast.engine.calls import Argument, Call, Repeat
+from holdfast.errors import (
+    AnswerLost,
+    HoldfastError,
+    HoldfastWarning,
+    NotReplicated,
+    NotSafe,
+    Unavailable,
+    Unsupported,
+)
+
+T = TypeVar("T")
+
+MAX_IDLE = 64
+_LOST = (RedisConnectionError, RedisTimeoutError, OSError)
+
+
+class AsyncNode:
+    """One server and the idle connections to it."""
+
+    def __init__(self, address: Address, host: str, port: int, timeout: float) -> None:
+        self.address = address
+        self.host = host
+        self.port = port
+        self.timeout = timeout
+        self.prepared = False
+        self.lock = Lock()
+        self._idle: list[Connection] = []
+        self._pid = os.getpid()
+
+    def __str__(self) -> str:
+        return self.address.path or f"{self.host}:{self.port}"
+
+    async def acquire(self) -> Connection:
+        if self._pid != os.getpid():  # after a fork: the parent's sockets are not ours
+            self._idle, self._pid = [], os.getpid()
+        if self._idle:
+            return self._idle.pop()
+        fresh = connection(self.address, self.host, self.port, self.timeout)
+        try:
+            await fresh.connect()
+        except BaseException:
+            await fresh.disconnect()
+            raise
+        return fresh
+
+    async def release(self, used: Connection) -> None:
+        if len(self._idle) < MAX_IDLE:
+            self._idle.append(used)
+        else:
+            await used.disconnect()
+
+    async def close(self) -> None:
+        while self._idle:
+            await self._idle.pop().disconnect()
+
+    async def exchange(self, commands: Sequence[tuple[Argument, ...]]) -> list[Any]:
+        """Send commands in one go and read all answers; an error answer is returned, not raised."""
+        used = await self.acquire()
+        try:
+            packed = used.pack_commands(commands)
+            await used.send_packed_command(packed, check_health=False)
+            answers = [await self._answer(used) for _ in commands]
+        except BaseException:
+            await used.disconnect()
+            raise
+        await self.release(used)
+        return answers
+
+    async def exchange_after(
+        self, marker: str, seconds: float, commands: Sequence[tuple[Argument, ...]]
+    ) -> list[Any]:
+        """Block until the marker is there or the time is over, then the same.
+
+        One pipeline: the server goes on with the commands in the moment the marker comes. The end
+        of the time is ours to watch, since the server looks at its own time-outs only ten times a
+        second; a second connection then unblocks the first.
+        """
+        used = await self.acquire()
+        try:
+            blocking = ("BLPOP", marker, f"{seconds + 1:.3f}")
+            packed = used.pack_commands([("CLIENT", "ID"), blocking, *commands])
+            await used.send_packed_command(packed, check_health=False)
+            me = await self._answer(used)
+            try:
+                await read_within(used, seconds)
+            except TimeoutError:
+                await self.exchange([("CLIENT", "UNBLOCK", me)])
+                await self._answer(used)
+            except ResponseError:
+                pass  # the commands behind it get the same refusal, and theirs is the one that counts
+            answers = [await self._answer(used) for _ in commands]
+        except BaseException:
+            # Closed, the server forgets the commands that wait behind the blocking one.
+            await used.disconnect()
+            raise
+        await self.release(used)
+        return answers
+
+    async def _answer(self, used: Connection) -> Any:
+        try:
+            return await used.read_response(disable_decoding=True)
+        except ResponseError as error:
+            return error
+
+    async def command(self, *command: Argument) -> Any:
+        [answer] = await self.exchange([command])
+        if isinstance(answer, ResponseError):
+            raise answer
+        return answer
+
+
+class AsyncTransport:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        timeout: float,
+        retry_for: float,
+        replicas: int,
+        check: safety.Check,
+    ) -> None:
+        self.address = address
+        self._timeout = timeout
+        self._retry_for = retry_for
+        self._replicas = replicas
+        self._check = check
+        self._nodes: dict[tuple[str, int], AsyncNode] = {}
+        self._slots: dict[int, AsyncNode] = {}
+        self._master: AsyncNode | None = None
+        self._closed = False
+
+    # ---- where to -------------------------------------------------------------------------
+
+    def _node_at(self, host: str, port: int) -> AsyncNode:
+        found = self._nodes.get((host, port))
+        if found is None:
+            found = AsyncNode(self.address, host, port, self._timeout)
+            self._nodes[host, port] = found
+        return found
+
+    async def _node_for(self, key: str) -> AsyncNode:
+        if self._closed:
+            raise Unavailable("this client is closed; connect again")
+        if self.address.topology == "cluster":
+            slot = key_slot(key.encode())
+            if slot not in self._slots:
+                await self._learn_slots()
+            if slot not in self._slots:
+                raise Unavailable(
+                    f"no node of the cluster at {self.address.safe} serves slot {slot}"
+                )
+            return self._slots[slot]
+        if self._master is None:
+            if self.address.topology == "sentinel":
+                self._master = await self._ask_sentinels()
+            else:
+                host, port = self.address.hosts[0] if self.address.hosts else ("", 0)
+                self._master = self._node_at(host, port)
+        return self._master
+
+    async def _learn_slots(self) -> None:
+        known = list(dict.fromkeys([*self._nodes, *self.address.hosts]))
+        problem: Exception | None = None
+        for host, port in known:
+            try:
+                ranges = await self._node_at(host, port).command("CLUSTER", "SLOTS")
+            except (*_LOST, ResponseError) as error:
+                problem = error
+                continue
+            if not ranges:
+                continue
+            slots: dict[int, AsyncNode] = {}
+            for first, last, primary, *_ in ranges:
+                node = self._node_at(primary[0].decode() or host, primary[1])
+                slots.update(dict.fromkeys(range(first, last + 1), node))
+            self._slots = slots
+            return
+        raise Unavailable(f"no node of the cluster at {self.address.safe} answers: {problem}")
+
+    async def _ask_sentinels(self) -> AsyncNode:
+        problem: object = "they know no such master"
+        for host, port in self.address.hosts:
+            watcher = AsyncNode(Address("standalone", ((host, port),)), host, port, self._timeout)
+            try:
+                found = await watcher.command(
+                    "SENTINEL", "get-master-addr-by-name", self.address.master
+                )
+            except (*_LOST, ResponseError) as error:
+                problem = error
+                continue
+            finally:
+                await watcher.close()
+            if found:
+                return self._node_at(found[0].decode(), int(found[1]))
+        raise Unavailable(f"no sentinel tells where {self.address.master!r} is: {problem}")
+
+    async def primaries(self) -> list[AsyncNode]:
+        """All nodes that serve queues."""
+        node = await self._node_for("")
+        return list(dict.fromkeys(self._slots.values())) if self._slots else [node]
+
+    def _forget_places(self) -> None:
+        self._slots, self._master = {}, None
+
+    # ---- making a node ready --------------------------------------------------------------
+
+    async def _prepare(self, node: AsyncNode) -> None:
+        async with node.lock:
+            if node.prepared:
+                return
+            if self._check != "off":
+                self._judge(node, await self.examine(node))
+            await self._load_library(node)
+            node.prepared = True
+
+    async def _load_library(self, node: AsyncNode) -> None:
+        """Never replaces a newer revision, or another version's library."""
+        try:
+            found = await node.command("FCALL", f"{library.NAME}_version", 0)
+        except ResponseError as error:
+            if not failures.no_function(error):
+                if failures.unknown_command(error):
+                    raise Unsupported(
+                        f"the server at {node} has no functions; run Valkey 8 or Redis 7, or later"
+                    ) from error
+                raise
+        else:
+            if not library.outdated(found.decode()):
+                return
+        await node.command("FUNCTION", "LOAD", "REPLACE", library.source())
+
+    async def examine(self, node: AsyncNode) -> list[safety.Finding]:
+        info, saving, fsync = await node.exchange(
+            [("INFO",), ("CONFIG", "GET", "save"), ("CONFIG", "GET", "appendfsync")]
+        )
+        if isinstance(info, Exception):
+            raise info
+        config: dict[str, str] = {}
+        for answer in (saving, fsync):
+            if isinstance(answer, list) and len(answer) == 2:
+                config[answer[0].decode()] = answer[1].decode()
+        return safety.findings(safety.parse_info(info), config)
+
+    def _judge(self, node: AsyncNode, found: list[safety.Finding]) -> None:
+        for finding in found:
+            if finding.topic == "server" and finding.level == "bad":
+                raise Unsupported(f"{finding.says}: {finding.fix}")
+            if finding.level != "bad":
+                continue
+            text = f"{finding.topic} at {node}: {finding.says}; to fix it: {finding.fix}"
+            if self._check == "refuse":
+                raise NotSafe(text)
+            warnings.warn(text, HoldfastWarning, stacklevel=2)
+
+    # ---- running --------------------------------------------------------------------------
+
+    async def run(self, call: Call[T]) -> T:
+        """The call's answer. Raises a HoldfastError; nothing foreign gets out."""
+        return call.parse(await self._run(call))
+
+    async def run_after(self, marker: str, seconds: float, call: Call[T]) -> T:
+        """Wait for the marker, up to `seconds`, then run the call: in one round trip, so that a
+        waiter has its message as soon as it is woken."""
+        return call.parse(await self._run(call, (marker, seconds)))
+
+    async def run_many(self, calls: Sequence[Call[T]]) -> list[T]:
+        """All answers, in order; calls to one node travel together.
+
+        What did not go through in the first round is run again one by one, under the usual rules.
+        """
+        by_node: dict[AsyncNode, list[int]] = {}
+        if len(calls) > 1:
+            for i, call in enumerate(calls):
+                try:
+                    node = await self._node_for(call.ref.key)
+                except HoldfastError:
+                    continue
+                if node.prepared and not self._replicas:
+                    by_node.setdefault(node, []).append(i)
+        answers: dict[int, Any] = {}
+        for node, places in by_node.items():
+            try:
+                got = await node.exchange([calls[i].command() for i in places])
+            except _LOST as error:
+                for i in places:
+                    self._check_repeat(calls[i], error)
+                    answers[i] = await self._run(calls[i].again())
+                continue
+            answers |= {
+                i: a for i, a in zip(places, got, strict=True) if not isinstance(a, ResponseError)
+            }
+        return [
+            call.parse(answers[i] if i in answers else await self._run(call))
+            for i, call in enumerate(calls)
+        ]
+
+    async def command(self, *command: Argument, key: str = "") -> Any:
+        """A plain command that may be repeated, on the node of `key`."""
+        give_up, wait = time.monotonic() + self._retry_for, 0.01
+        while True:
+            try:
+                return await (await self._node_for(key)).command(*command)
+            except ResponseError as error:
+                if not failures.passing(error):
+                    raise failures.translated(error) from error
+                last: Exception = error
+            except _LOST as error:
+                last = error
+            except Unavailable as error:
+                last = error
+            self._forget_places()
+            wait = await self._back_off(wait, give_up, last)
+
+    def _check_repeat(self, call: Call[Any], error: Exception) -> None:
+        if call.repeat is Repeat.NEVER:
+            raise AnswerLost(
+                f"the answer to {call.verb} on {call.ref.name!r} was lost ({error}), and it is not "
+                "safe to repeat; look at stats or inspect to see whether it was done"
+            ) from error
+
+    async def _back_off(self, wait: float, give_up: float, last: Exception) -> float:
+        if time.monotonic() + wait > give_up or self._closed:
+            raise Unavailable(
+                f"no answer from {self.address.safe} for {self._retry_for:g} s: {last}"
+            ) from last
+        await sleep(wait * random.uniform(0.5, 1.0))
+        return min(wait * 2, 1.0)
+
+    async def _run(self, call: Call[Any], after: tuple[str, float] | None = None) -> Any:
+        give_up, wait = time.monotonic() + self._retry_for, 0.01
+        if after is not None:
+            give_up += after[1]
+        node: AsyncNode | None = None
+        asking = False
+        while True:
+            last: Exception
+            try:
+                if node is None:
+                    node = await self._node_for(call.ref.key)
+                if not node.prepared:
+                    await self._prepare(node)
+            except ResponseError as error:
+                if not failures.passing(error):
+                    raise failures.translated(error) from error
+                last = error
+            except (*_LOST, Unavailable) as error:
+                if failures.refused(error):
+                    raise failures.translated(error) from error
+                last = error
+            else:
+                try:
+                    return await self._attempt(node, call, after, asking)
+                except MovedError as error:
+                    # Nothing was done: the node that was asked does not serve this slot any more.
+                    node, asking = self._node_at(error.host or node.host, error.port), False
+                    self._slots[error.slot_id] = node
+                    continue
+                except AskError as error:
+                    node, asking = self._node_at(error.host or node.host, error.port), True
+                    continue
+                except ResponseError as error:
+                    if failures.no_function(error):
+                        node.prepared = False
+                        continue
+                    if not failures.passing(error):
+                        raise failures.translated(error) from error
+                    last = error
+                except _LOST as error:
+                    if failures.refused(error):
+                        raise failures.translated(error) from error
+                    if not failures.passing(error):
+                        self._check_repeat(call, error)
+                        call = call.again()
+                    last = error
+            self._forget_places()
+            node, asking, after = None, False, None
+            wait = await self._back_off(wait, give_up, last)
+
+    async def _attempt(
+        self, node: AsyncNode, call: Call[Any], after: tuple[str, float] | None, asking: bool
+    ) -> Any:
+        commands: list[tuple[Argument, ...]] = [call.command()]
+        if asking:
+            commands.insert(0, ("ASKING",))
+        if self._replicas:
+            commands.append(("WAIT", self._replicas, int(self._timeout * 1000)))
+        if after is None:
+            answers = await node.exchange(commands)
+        else:
+            answers = await node.exchange_after(*after, commands)
+        confirmed = answers.pop() if self._replicas else 0
+        if isinstance(answers[-1], RedisError):
+            raise answers[-1]
+        if confirmed < self._replicas:
+            raise NotReplicated(
+                f"{call.verb} on {call.ref.name!r} is done, but {confirmed} of "
+                f"{self._replicas} replicas confirmed it in {self._timeout:g} s"
+            )
+        return answers[-1]
+
+    async def connection_to(self, key: str) -> Connection:
+        """A connection of the caller's own, for subscribing. The caller disconnects it."""
+        node = await self._node_for(key)
+        own = connection(self.address, node.host, node.port, self._timeout)
+        await own.connect()
+        return own
+
+    async def close(self) -> None:
+        self._closed = True
+        for node in self._nodes.values():
+            await node.close()

@@ -1,0 +1,51 @@
+"""Foreign errors, understood in one place: redis-py's exceptions become Holdfast's."""
+
+from __future__ import annotations
+
+from redis import exceptions as theirs
+
+from holdfast import errors
+
+# redis-py drops the first word where it has a class for it.
+_WORDS: tuple[tuple[type[Exception], str], ...] = (
+    (theirs.NoPermissionError, "NOPERM"),
+    (theirs.OutOfMemoryError, "OOM"),
+    (theirs.ReadOnlyError, "READONLY"),
+    (theirs.MasterDownError, "MASTERDOWN"),
+    (theirs.ClusterDownError, "CLUSTERDOWN"),
+    (theirs.TryAgainError, "TRYAGAIN"),
+    (theirs.BusyLoadingError, "LOADING"),
+    (theirs.AuthenticationError, "NOAUTH"),
+)
+
+
+def _text(error: Exception) -> str:
+    text = str(error)
+    for cls, word in _WORDS:
+        if isinstance(error, cls) and not text.startswith(word):
+            return f"{word} {text}"
+    return text
+
+
+def no_function(error: Exception) -> bool:
+    return "Function not found" in str(error)
+
+
+def unknown_command(error: Exception) -> bool:
+    return "unknown command" in str(error).lower()
+
+
+def refused(error: Exception) -> bool:
+    """A wrong password and the like: no use in trying again."""
+    return isinstance(error, theirs.AuthenticationError | theirs.AuthorizationError)
+
+
+def passing(error: Exception) -> bool:
+    """Did the server refuse before doing anything, for a reason that goes away by itself?"""
+    return isinstance(translated(error), errors.Unavailable)
+
+
+def translated(error: Exception) -> errors.HoldfastError:
+    if isinstance(error, errors.HoldfastError):
+        return error
+    return errors.from_server(_text(error))

@@ -1,0 +1,85 @@
+"""What the synchronous client stands on: the same names as in `io_async.py`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from redis.backoff import NoBackoff
+from redis.connection import Connection, SSLConnection, UnixDomainSocketConnection
+from redis.exceptions import TimeoutError as RedisTimeoutError
+from redis.retry import Retry
+
+from holdfast.client.address import Address
+from holdfast.engine.calls import Packed
+from holdfast.message import MessageId
+
+__all__ = [
+    "Background",
+    "Connection",
+    "Lock",
+    "Producer",
+    "connection",
+    "read_within",
+    "sleep",
+    "stop_iteration",
+]
+
+sleep = time.sleep
+Lock = threading.Lock
+stop_iteration = StopIteration
+
+_KINDS: dict[str, Any] = {
+    "unix": UnixDomainSocketConnection,
+    "tls": SSLConnection,
+    "tcp": Connection,
+}
+
+
+def connection(address: Address, host: str, port: int, timeout: float) -> Connection:
+    """A connection, not yet open, that never retries by itself: the transport decides that."""
+    options = address.options(host, port, timeout)
+    return _KINDS[address.kind](retry=Retry(NoBackoff(), 0), **options)  # type: ignore[no-any-return]
+
+
+def read_within(used: Connection, seconds: float) -> Any:
+    """The next answer, or TimeoutError; the connection stays usable either way."""
+    try:
+        return used.read_response(disable_decoding=True, timeout=seconds, disconnect_on_error=False)
+    except RedisTimeoutError as error:
+        raise TimeoutError(str(error)) from error
+
+
+class Background:
+    """Something that goes on until it is told to stop: `work` gets this object, and should look at
+    `stopped` often."""
+
+    def __init__(self, work: Callable[[Background], None], name: str) -> None:
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=work, args=(self,), name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def stopped(self) -> bool:
+        return self._stop.is_set()
+
+    def pause(self, seconds: float) -> None:
+        """Sleep, or until told to stop."""
+        self._stop.wait(seconds)
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+
+class Producer:
+    """Single sends, one call each: a thread that waits for its answer has nothing to coalesce."""
+
+    def __init__(self, deliver: Callable[[Sequence[Packed]], list[MessageId]]) -> None:
+        self._deliver = deliver
+
+    def send(self, message: Packed) -> MessageId:
+        return self._deliver([message])[0]

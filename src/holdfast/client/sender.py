@@ -1,0 +1,13 @@
+"""A name under which sends are numbered, so that the engine can tell a repetition."""
+
+from __future__ import annotations
+
+
+class Sender:
+    """Used by one call at a time; `number` grows with each."""
+
+    __slots__ = ("name", "number")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.number = 0

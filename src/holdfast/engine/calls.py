@@ -1,0 +1,293 @@
+"""One builder per transition: checked arguments in, a `Call` out.
+
+A Call is data: which function, on which shard, with which arguments, how to read the answer, and
+whether it may be repeated when its answer is lost. Both clients run the same Calls; neither knows
+a key, an argument order or a reply shape. The mirror of `calls.<verb>` is `lua/<verb>.lua`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from holdfast import names
+from holdfast.engine import library, replies
+from holdfast.engine.keys import QueueRef
+from holdfast.errors import InvalidArgument
+from holdfast.message import (
+    MAX_REASON,
+    STATES,
+    Codec,
+    Message,
+    Outgoing,
+    State,
+    envelope,
+    plain_envelope,
+)
+from holdfast.settings import MAX_MS, Seconds, Settings, from_wire, milliseconds, whole
+
+T = TypeVar("T")
+Argument = bytes | str | int
+
+MAX_COUNT = 100_000
+PAGE = 10_000
+
+
+class Repeat(Enum):
+    """What to do when a call was sent and its answer never came."""
+
+    FREELY = "its effect is the same the second time"
+    BY_NAME = "it carries a name by which the engine knows whether it was done"
+    NEVER = "doing it twice would do more than once; the caller must decide"
+
+
+class Call(Generic[T]):
+    __slots__ = ("args", "parse", "ref", "repeat", "verb")
+
+    def __init__(
+        self,
+        verb: str,
+        ref: QueueRef,
+        args: Sequence[Argument],
+        parse: Callable[[Any], T],
+        repeat: Repeat = Repeat.FREELY,
+    ) -> None:
+        self.verb = verb
+        self.ref = ref
+        self.args = args
+        self.parse = parse
+        self.repeat = repeat
+
+    def command(self) -> tuple[Argument, ...]:
+        return ("FCALL", f"{library.NAME}_{self.verb}", 1, self.ref.key, *self.args)
+
+    def again(self) -> Call[T]:
+        """The same call, said to be a repetition."""
+        if self.repeat is not Repeat.BY_NAME:
+            return self
+        sender, number, _, *rest = self.args
+        return Call(self.verb, self.ref, [sender, number, 1, *rest], self.parse, self.repeat)
+
+
+def _when(delay: Seconds | None, due: datetime | None) -> str:
+    if delay is not None and due is not None:
+        raise InvalidArgument("give delay or due, not both")
+    if delay is not None:
+        return f"+{milliseconds(delay, 'delay')}"
+    if due is not None:
+        return f"@{_time(due, 'due')}"
+    return ""
+
+
+def _time(at: object, what: str) -> int:
+    if not isinstance(at, datetime):
+        raise InvalidArgument(f"{what} must be a datetime, not {type(at).__name__}")
+    if at.tzinfo is None:
+        raise InvalidArgument(f"{what} must have a time zone, for example datetime.now(UTC)")
+    return min(max(round(at.timestamp() * 1000), 0), MAX_MS)
+
+
+def _lease(lease: Seconds | None) -> int:
+    """None: as the queue is set. 0: until settled."""
+    return -1 if lease is None else milliseconds(lease, "lease")
+
+
+def _reason(text: object, what: str) -> bytes:
+    if not isinstance(text, str):
+        raise InvalidArgument(f"{what} must be text, not {type(text).__name__}")
+    return text.encode("utf-8", "replace")[:MAX_REASON]
+
+
+class Packed:
+    """A checked message, ready to be part of a send call."""
+
+    __slots__ = ("dedup_id", "envelope", "group", "when")
+
+    def __init__(self, envelope: bytes, when: str, dedup_id: str, group: str | None) -> None:
+        self.envelope = envelope
+        self.when = when
+        self.dedup_id = dedup_id
+        self.group = group
+
+
+def pack(message: Any, codec: Codec[Any] | None = None, unique: str | None = None) -> Packed:
+    """Check and pack one message: an Outgoing, or anything that can be a body."""
+    if type(message) is bytes and unique is None:
+        return Packed(plain_envelope(message), "", "", None)
+    if not isinstance(message, Outgoing):
+        message = Outgoing(message)
+    dedup_id = ""
+    if message.dedup_id is not None:
+        dedup_id = names.check(message.dedup_id, "dedup_id")
+    when = _when(message.delay, message.due)
+    return Packed(envelope(message, codec, unique), when, dedup_id, message.group)
+
+
+def send(
+    ref: QueueRef, messages: Sequence[Packed], sender: str = "", number: int = 0
+) -> Call[replies.Sent]:
+    """(sender, number) names the call, so that it can be repeated safely; a sender must not have
+    two calls under way at once."""
+    n = len(messages)
+    if any(m.when or m.dedup_id for m in messages):
+        args: list[Argument] = [sender, number, 0, "full"]
+        for m in messages:
+            args += (m.when, m.dedup_id, m.envelope)
+    else:
+        args = [sender, number, 0, "plain", *[m.envelope for m in messages]]
+    repeat = Repeat.BY_NAME if sender else Repeat.NEVER
+    return Call("send", ref, args, lambda reply: replies.sent(reply, n, ref.shard), repeat)
+
+
+def send_plain(
+    ref: QueueRef, bodies: Sequence[bytes], sender: str, number: int
+) -> Call[replies.Sent]:
+    """As send, for bodies about which nothing else is said; without an object for each."""
+    n = len(bodies)
+    args: list[Argument] = [sender, number, 0, "plain", *map(plain_envelope, bodies)]
+    return Call("send", ref, args, lambda r: replies.sent(r, n, ref.shard), Repeat.BY_NAME)
+
+
+def receive(
+    ref: QueueRef, count: int, lease: Seconds | None, wait_ms: int, *, dead: bool = False
+) -> Call[replies.Received]:
+    args = [whole(count, "count", 1, MAX_COUNT), _lease(lease), wait_ms]
+    return Call("receive_dead" if dead else "receive", ref, args, replies.received)
+
+
+def recover(
+    ref: QueueRef, count: int, elapsed: Seconds, lease: Seconds | None
+) -> Call[replies.Received]:
+    count = whole(count, "count", 1, MAX_COUNT)
+    args = [count, milliseconds(elapsed, "elapsed"), _lease(lease)]
+    return Call("recover", ref, args, replies.received)
+
+
+def ack(ref: QueueRef, receipts: Sequence[bytes]) -> Call[list[int]]:
+    return Call("ack", ref, receipts, replies.positions)
+
+
+def nack(
+    ref: QueueRef, action: str, delay: Seconds, text: str, receipts: Sequence[bytes]
+) -> Call[list[int]]:
+    what = "reason" if action == "bury" else "error"
+    args: list[Argument] = [action, milliseconds(delay, "delay"), _reason(text, what), *receipts]
+    return Call("nack", ref, args, replies.positions)
+
+
+def extend(ref: QueueRef, lease: Seconds, receipts: Sequence[bytes]) -> Call[tuple[int, list[int]]]:
+    """Answers the new lease end, ms, and the positions of those that were lost."""
+    args: list[Argument] = [milliseconds(lease, "lease"), *receipts]
+    return Call("extend", ref, args, lambda reply: (reply[0], reply[1:]))
+
+
+def redrive(
+    ref: QueueRef, what: int | Sequence[bytes], gap_us: int = 0, offset: int = 0
+) -> Call[list[bytes]]:
+    chosen: list[Argument] = [what] if isinstance(what, int) else ["ids", *what]
+    return Call("redrive", ref, [gap_us, offset, *chosen], list, Repeat.NEVER)
+
+
+def state(value: object) -> State:
+    if value not in STATES:
+        raise InvalidArgument(f"state must be one of {', '.join(STATES)}, not {value!r}")
+    return value
+
+
+def inspect(
+    ref: QueueRef,
+    of: State,
+    start: int,
+    count: int,
+    group: str = "",
+    cursor: int = 0,
+    codec: Codec[Any] | None = None,
+) -> Call[replies.Page]:
+    args = [of, start, count, group, cursor]
+    return Call("inspect", ref, args, lambda reply: replies.page(reply, of, ref.shard, codec))
+
+
+def get(ref: QueueRef, packed_id: bytes, codec: Codec[Any] | None) -> Call[Message | None]:
+    return Call("get", ref, [packed_id], lambda reply: replies.found(reply, ref.shard, codec))
+
+
+def sources(ref: QueueRef, cursor: str) -> Call[replies.Sources]:
+    return Call("sources", ref, [cursor], replies.sources)
+
+
+def find(
+    ref: QueueRef,
+    packed_id: bytes,
+    source: bytes,
+    cursor: tuple[int, int],
+    remove: bool,
+    codec: Codec[Any] | None,
+) -> Call[Message | tuple[int, int]]:
+    args: list[Argument] = [packed_id, source, *cursor, int(remove)]
+    return Call("find", ref, args, lambda reply: replies.sought(reply, ref.shard, codec))
+
+
+def remove(ref: QueueRef, packed_id: bytes) -> Call[bool]:
+    return Call("remove", ref, [packed_id], bool)
+
+
+def reschedule(
+    ref: QueueRef, packed_id: bytes, delay: Seconds | None, due: datetime | None
+) -> Call[bool]:
+    when = _when(delay, due)
+    if not when:
+        raise InvalidArgument("give delay or due")
+    return Call("reschedule", ref, [packed_id, when], bool)
+
+
+def purge(ref: QueueRef, of: State) -> Call[tuple[int, bool]]:
+    """Answers how many went and whether to call again."""
+    return Call("purge", ref, [of], lambda reply: (reply[0], bool(reply[1])))
+
+
+def pause(ref: QueueRef, until: datetime | Seconds | None) -> Call[int]:
+    if until is None:
+        when = "forever"
+    elif isinstance(until, datetime):
+        when = f"@{_time(until, 'until')}"
+    else:
+        when = f"+{milliseconds(until, 'until')}"
+    return Call("pause", ref, [when], int)
+
+
+def resume(ref: QueueRef) -> Call[int]:
+    return Call("pause", ref, ["@0"], int)
+
+
+def configure(ref: QueueRef, wire: dict[str, int | str]) -> Call[Settings]:
+    text = msgspec.json.encode(wire) if wire else b""
+    return Call("configure", ref, [text], from_wire)
+
+
+def stats(ref: QueueRef) -> Call[replies.Stats]:
+    return Call("stats", ref, [], replies.stats)
+
+
+def tend(ref: QueueRef, wait_ms: int = 0) -> Call[tuple[bool, int]]:
+    """Answers whether a receive would get something, and ms until something falls due or -1."""
+    return Call("tend", ref, [wait_ms], lambda reply: (bool(reply[0]), reply[1]))
+
+
+def listen(ref: QueueRef, for_: Seconds) -> Call[int]:
+    return Call("listen", ref, [milliseconds(for_, "for_")], int)
+
+
+def wake(ref: QueueRef) -> Call[bool]:
+    return Call("wake", ref, [], bool)
+
+
+def clock(ref: QueueRef, ms: int | None) -> Call[int]:
+    return Call("clock", ref, ["" if ms is None else whole(ms, "clock", 0, MAX_MS)], int)
+
+
+def delete(ref: QueueRef) -> Call[bool]:
+    return Call("delete", ref, [], bool)

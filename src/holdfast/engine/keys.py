@@ -1,0 +1,74 @@
+"""The only place that spells a key.
+
+Every key of a queue starts with its *base*, `hf1:{name}`, whose braces put all of them into one
+hash slot of a cluster. Shard 0 of a queue lies there; its further shards, if it has any, lie at
+`hf1:{name#1}`, `hf1:{name#2}` … each in a slot of its own, so that a queue can grow. The name is
+escaped, so that no two names share a base whatever is in them.
+
+The suffixes below are handed to the Lua side when the library is assembled; no Lua file spells one.
+Adding a key? Describe it here, and see `purge.lua`, which must know how to empty it.
+"""
+
+from __future__ import annotations
+
+PREFIX = "hf1:"
+
+# Lua name → suffix, type, what it holds.
+CATALOGUE: dict[str, tuple[str, str, str]] = {
+    "ready": (":r", "list", "ready messages, one list per priority: the level 0–9 is appended"),
+    "group": (":g:", "list", "messages of one ordering group: the group's name is appended"),
+    "slots": (":gs", "hash", "group → how many of its places in flight are taken or offered"),
+    "leased": (":l", "hash", "id → lease head and message, for every message in somebody's hands"),
+    "batches": (":o", "zset", "delivery batch number → time and ids, in order of delivery"),
+    "deadlines": (":x", "zset", "batch (or single message with its own deadline) → lease end, ms"),
+    "settled": (":a", "hash", "batch → how many of its messages are settled, while some are not"),
+    "due": (":z", "zset", "delayed message id → due time, ms"),
+    "delayed": (":y", "hash", "id → message, for every delayed message"),
+    "died": (":k", "zset", "dead message id → time of death, ms"),
+    "dead": (":q", "hash", "id → dead head and message, for every dead letter"),
+    "dedup": (":u", "hash", "dedup id → id of the message sent with it"),
+    "dedup_until": (":v", "zset", "dedup id → end of its window, ms"),
+    "unique": (":n", "hash", "unique name → id, while a message sent by ensure is in the queue"),
+    "last_send": (
+        ":p:",
+        "string",
+        "a sender's last call and its answer, kept a minute for retries",
+    ),
+    "wake": (":w", "list", "the marker that waiting receivers block on"),
+    "wake_dead": (":wd", "list", "the same for those who wait for dead letters"),
+    "journal": (":j", "stream", "events of this queue, if its journal is on"),
+    "events": (":e", "channel", "events of this queue, while somebody listens"),
+}
+
+# In a slot of its own; the client adds a name when it first writes to a queue.
+REGISTRY = PREFIX + "queues"
+
+_ESCAPES = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D", "#": "%23"})
+
+
+def base(name: str, shard: int = 0) -> str:
+    """The base key of a queue, or of one of its further shards."""
+    tag = name.translate(_ESCAPES)
+    return f"{PREFIX}{{{tag}#{shard}}}" if shard else f"{PREFIX}{{{tag}}}"
+
+
+def suffixed(base_key: str, lua_name: str, tail: str = "") -> str:
+    """A key below a base, by its name in the catalogue."""
+    return base_key + CATALOGUE[lua_name][0] + tail
+
+
+class QueueRef:
+    """One shard of one queue: what a Call is addressed to."""
+
+    __slots__ = ("key", "name", "shard")
+
+    def __init__(self, name: str, shard: int = 0) -> None:
+        self.name = name
+        self.shard = shard
+        self.key = base(name, shard)
+
+    def below(self, lua_name: str) -> str:
+        return suffixed(self.key, lua_name)
+
+    def __repr__(self) -> str:
+        return f"QueueRef({self.name!r}, {self.shard})"

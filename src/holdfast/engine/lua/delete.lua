@@ -1,0 +1,25 @@
+--[[ delete: the queue's own keys go. The caller purges all states first; anything sent in between
+  makes this answer 0 and leave everything as it is.
+  KEYS   queue
+  ARGV   –
+  Reply  1 if the queue is gone, 0 if it holds messages
+  Errors –
+  Cost   O(1)
+  Flags  allow-oom                                                                              ]]
+
+function T.delete(keys, args)
+  local q = HF.open(keys[1])
+  if HF.ready_count(q) > 0 then return 0 end
+  for _, name in ipairs({ 'due', 'leased', 'died' }) do
+    if redis.call('EXISTS', q.base .. K[name]) == 1 then return 0 end
+  end
+  local keys_of = { q.base }
+  for name, suffix in pairs(K) do
+    if name ~= 'ready' and name ~= 'group' and name ~= 'last_send' and name ~= 'events' then
+      keys_of[#keys_of + 1] = q.base .. suffix
+    end
+  end
+  for level = 0, 9 do keys_of[#keys_of + 1] = q.base .. K.ready .. level end
+  redis.call('UNLINK', unpack(keys_of))
+  return 1
+end

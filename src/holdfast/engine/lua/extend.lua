@@ -1,0 +1,57 @@
+--[[ extend: move the end of leases to now + lease_ms. The receipts stay valid.
+  KEYS   queue
+  ARGV   lease_ms (0: until settled), then receipts as for ack
+  Reply  the new lease end, then 0-based positions of receipts that named no current delivery
+  Errors INVALID
+  Cost   O(log leased) per batch where all that is left of a batch is extended, else per message
+  Flags  allow-oom                                                                              ]]
+
+function T.extend(keys, args)
+  local lease_ms = HF.integer(args[1], 'lease_ms', 0, HF.FOREVER)
+  local q = HF.open(keys[1])
+  local held, stale = HF.held(q, args, 2)
+  local deadline = lease_ms > 0 and q.now + lease_ms or 0
+  local batches, alone = {}, {}
+  for i = 1, #held do
+    local v = held[i][2]
+    if string.byte(v, 1) % 2 == HF.OWN then
+      alone[#alone + 1] = held[i]
+    else
+      local batch = string.sub(v, 4, 9)
+      batches[batch] = batches[batch] or {}
+      table.insert(batches[batch], held[i])
+    end
+  end
+  for batch, list in pairs(batches) do
+    local size = struct.unpack('>I2', list[1][2], 2)
+    local settled = #list < size and tonumber(redis.call('HGET', q.base .. K.settled, batch) or 0) or 0
+    if #list + settled == size then
+      if deadline > 0 then
+        redis.call('ZADD', q.base .. K.deadlines, deadline, batch)
+      else
+        redis.call('ZREM', q.base .. K.deadlines, batch)
+      end
+    else
+      for i = 1, #list do alone[#alone + 1] = list[i] end
+    end
+  end
+  for i = 1, #alone do
+    local id, v = alone[i][1], alone[i][2]
+    if string.byte(v, 1) % 2 ~= HF.OWN then
+      redis.call('HSET', q.base .. K.leased, id, string.char(string.byte(v, 1) + HF.OWN) .. string.sub(v, 2))
+    end
+    redis.call('ZADD', q.base .. K.deadlines, deadline > 0 and deadline or HF.FOREVER, id)
+  end
+  if #held > 0 then
+    if deadline > 0 and HF.due_at(q, deadline) then HF.wake(q) end
+    q.extended = q.extended + #held
+    if HF.noting(q) then
+      local records = {}
+      for i = 1, #held do records[i] = HF.unleash(held[i][2]) end
+      HF.note(q, 'extended', records, deadline, nil, lease_ms)
+    end
+    HF.save(q)
+  end
+  table.insert(stale, 1, deadline)
+  return stale
+end

@@ -1,0 +1,116 @@
+--[[ inspect: look at messages of one state; nothing changes.
+  KEYS   queue
+  ARGV   state (ready | delayed | leased | dead), start, count, group ('' or, for ready, one group),
+         cursor (0; for leased, a position among batches from which start counts messages)
+  Reply  now; entries in that state; start and cursor to go on with (cursor -1: no more);
+         then per message:
+           ready    message
+           delayed  message, due
+           leased   value of `leased`, delivered at, lease end (0: none)
+           dead     dead head and message
+  Errors INVALID
+  Cost   O(log n + count); leased looks at up to 1,000 batches a call
+  Flags  no-writes                                                                              ]]
+
+local function by_rank(q, order, values, start, count, with_score)
+  local total = redis.call('ZCARD', q.base .. K[order])
+  if start < 0 then start = math.max(total + start, 0) end
+  local reply = { q.now, total, start + count, start + count < total and 0 or -1 }
+  local found = redis.call('ZRANGE', q.base .. K[order], start, start + count - 1, 'WITHSCORES')
+  local ids = {}
+  for i = 1, #found, 2 do ids[#ids + 1] = found[i] end
+  if #ids == 0 then return reply end
+  for i, v in ipairs(HF.hmget(q.base .. K[values], ids)) do
+    reply[#reply + 1] = v
+    if with_score then reply[#reply + 1] = tonumber(found[2 * i]) end
+  end
+  return reply
+end
+
+local function ready(q, start, count, group)
+  local keys, total = {}, 0
+  if group ~= '' then
+    keys[1] = q.base .. K.group .. group
+  else
+    for i, level in ipairs(HF.ready_levels(q, true)) do keys[i] = q.base .. K.ready .. level end
+  end
+  local sizes = {}
+  for i, key in ipairs(keys) do
+    sizes[i] = redis.call('LLEN', key)
+    total = total + sizes[i]
+  end
+  if start < 0 then start = math.max(total + start, 0) end
+  local reply, got, at, passed = { q.now, total, total, -1 }, 0, start, 0
+  for i, key in ipairs(keys) do
+    while got < count and at < sizes[i] do
+      local entries = redis.call('LRANGE', key, at, at + count - got - 1)
+      for _, entry in ipairs(entries) do
+        -- Tokens and tombstones stand for no message of their own: skip them and read on.
+        if string.byte(entry, 1) < HF.TOMB then
+          got = got + 1
+          reply[#reply + 1] = entry
+        end
+      end
+      at = at + #entries
+    end
+    if got >= count then
+      if passed + at < total then reply[3], reply[4] = passed + at, 0 end
+      break
+    end
+    at, passed = math.max(at - sizes[i], 0), passed + sizes[i]
+  end
+  return reply
+end
+
+local function leased(q, start, count, cursor)
+  local reply, skip, got = { q.now, redis.call('HLEN', q.base .. K.leased), 0, -1 }, start, 0
+  local entries = redis.call('ZRANGE', q.base .. K.batches, cursor, cursor + 999, 'WITHSCORES')
+  for e = 1, #entries, 2 do
+    local entry, batch = entries[e], struct.pack('>I6', tonumber(entries[e + 1]))
+    local left = (#entry - 6) / 10 - tonumber(redis.call('HGET', q.base .. K.settled, batch) or 0)
+    if skip >= left then
+      skip = skip - left
+    else
+      local ids, passed = {}, 0
+      for from = 7, #entry, 10 do ids[#ids + 1] = string.sub(entry, from, from + 9) end
+      local delivered, ends = struct.unpack('>I6', entry), redis.call('ZSCORE', q.base .. K.deadlines, batch)
+      for i, v in ipairs(HF.hmget(q.base .. K.leased, ids)) do
+        if v and string.sub(v, 4, 9) == batch and got < count then
+          passed = passed + 1
+          if skip > 0 then
+            skip = skip - 1
+          else
+            local own = string.byte(v, 1) % 2 == HF.OWN
+            local till = tonumber((own and redis.call('ZSCORE', q.base .. K.deadlines, ids[i]) or ends) or 0)
+            got = got + 1
+            reply[#reply + 1] = v
+            reply[#reply + 1] = delivered
+            reply[#reply + 1] = till < HF.FOREVER and till or 0
+          end
+        end
+      end
+      if got >= count then
+        reply[3], reply[4] = passed, cursor + (e - 1) / 2
+        return reply
+      end
+    end
+  end
+  if #entries == 2000 then reply[3], reply[4] = skip, cursor + 1000 end
+  return reply
+end
+
+function T.inspect(keys, args)
+  local start = HF.integer(args[2], 'start', -HF.FOREVER, HF.FOREVER)
+  local count = HF.integer(args[3], 'count', 1, 10000)
+  local q = HF.open(keys[1])
+  if args[1] == 'ready' then
+    return ready(q, start, count, args[4])
+  elseif args[1] == 'delayed' then
+    return by_rank(q, 'due', 'delayed', start, count, true)
+  elseif args[1] == 'dead' then
+    return by_rank(q, 'died', 'dead', start, count, false)
+  elseif args[1] == 'leased' then
+    return leased(q, math.max(start, 0), count, HF.integer(args[5] or '0', 'cursor', 0, HF.FOREVER))
+  end
+  error({ err = 'INVALID state must be ready, delayed, leased or dead' })
+end

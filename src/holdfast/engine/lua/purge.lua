@@ -1,0 +1,101 @@
+--[[ purge: take away all messages of one state, a bounded piece per call.
+  KEYS   queue
+  ARGV   state (ready | delayed | leased | dead)
+  Reply  how many went, 1 if the caller must call again
+  Errors INVALID
+  Cost   O(1) where no message has a group, a unique name or a listener; else O(1,000) per call
+  Flags  allow-oom                                                                              ]]
+
+local STEP = 1000
+
+local function gone(q, records, placed)
+  q.removed = q.removed + #records
+  HF.forget(q, records)
+  if placed then HF.groups_settle(q, records) end
+  HF.note(q, 'removed', records)
+  return #records
+end
+
+local function at_once(q, count, ...)
+  local keys = {}
+  for i, name in ipairs({ ... }) do keys[i] = q.base .. name end
+  redis.call('UNLINK', unpack(keys))
+  q.removed = q.removed + count
+  return count, 0
+end
+
+local purge = {}
+
+function purge.ready(q, simple)
+  if simple then
+    local count, lists = HF.ready_count(q), {}
+    for level = 0, 9 do lists[level + 1] = K.ready .. level end
+    q.levels, q.tombs = 0, 0
+    return at_once(q, count, unpack(lists))
+  end
+  -- First what waits behind the tokens; a token that finds nothing gives its place up by itself.
+  if q.grouped > 0 then
+    local page, records = redis.call('HSCAN', q.base .. K.slots, 0, 'COUNT', 100)[2], {}
+    for i = 1, #page, 2 do
+      local key = q.base .. K.group .. page[i]
+      local part = redis.call('LRANGE', key, 0, STEP - 1)
+      for j = 1, #part do records[#records + 1] = part[j] end
+      if #part > 0 then redis.call('LTRIM', key, #part, -1) end
+      if #records >= STEP then break end
+    end
+    q.grouped = q.grouped - #records
+    if #records > 0 then return gone(q, records, false), 1 end
+  end
+  local pick = HF.ready_pick_oldest(q, STEP)
+  HF.ready_drop(q, pick)
+  return gone(q, pick.records, true), HF.ready_any(q) and 1 or 0
+end
+
+function purge.delayed(q, simple)
+  if simple then return at_once(q, redis.call('ZCARD', q.base .. K.due), K.due, K.delayed) end
+  local ids = redis.call('ZRANGE', q.base .. K.due, 0, STEP - 1)
+  if #ids == 0 then return 0, 0 end
+  local fresh, placed = {}, {}
+  for _, r in ipairs(HF.hmget(q.base .. K.delayed, ids)) do
+    local list = HF.receives(r) > 0 and placed or fresh
+    list[#list + 1] = r
+  end
+  HF.each('HDEL', q.base .. K.delayed, ids, 1, #ids)
+  HF.each('ZREM', q.base .. K.due, ids, 1, #ids)
+  return gone(q, fresh, false) + gone(q, placed, true), redis.call('EXISTS', q.base .. K.due)
+end
+
+function purge.leased(q, simple)
+  if simple then
+    return at_once(q, redis.call('HLEN', q.base .. K.leased), K.leased, K.batches, K.deadlines, K.settled)
+  end
+  local entry = redis.call('ZRANGE', q.base .. K.batches, 0, 0)[1]
+  if not entry then return 0, 0 end
+  local ids, held, records = {}, {}, {}
+  for at = 7, #entry, 10 do ids[#ids + 1] = string.sub(entry, at, at + 9) end
+  local number = redis.call('ZRANGE', q.base .. K.batches, 0, 0, 'WITHSCORES')[2]
+  local batch = struct.pack('>I6', tonumber(number))
+  for i, v in ipairs(HF.hmget(q.base .. K.leased, ids)) do
+    if v and string.sub(v, 4, 9) == batch then
+      held[#held + 1] = { ids[i], v }
+      records[#records + 1] = HF.unleash(v)
+    end
+  end
+  HF.release(q, held)
+  redis.call('ZREMRANGEBYSCORE', q.base .. K.batches, number, number)
+  return gone(q, records, true), redis.call('EXISTS', q.base .. K.batches)
+end
+
+function purge.dead(q)
+  return at_once(q, redis.call('ZCARD', q.base .. K.died), K.died, K.dead)
+end
+
+function T.purge(keys, args)
+  local step = purge[args[1]]
+  if not step then error({ err = 'INVALID state must be ready, delayed, leased or dead' }) end
+  local q = HF.open(keys[1])
+  local simple = redis.call('EXISTS', q.base .. K.slots, q.base .. K.unique) == 0 and not HF.noting(q)
+  local count, more = step(q, simple)
+  if q.exists then HF.save(q) end
+  return { count, more }
+end

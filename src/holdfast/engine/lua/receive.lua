@@ -1,0 +1,43 @@
+--[[ receive: lease up to `count` ready messages to one consumer.
+  KEYS   queue
+  ARGV   count, lease_ms (-1: the queue's; 0: until settled), wait_ms (how long the caller goes on
+         waiting if there is nothing; 0: not at all)
+  Reply  the messages, then: first batch, lease end (0: none), 1 if more is ready, ms until
+         something falls due (-1: nothing will), how many shards the queue has
+  Errors INVALID
+  Cost   O(count), and O(log leased) per batch of 1,000
+  Flags  allow-oom                                                                              ]]
+
+function T.receive(keys, args)
+  local count = HF.integer(args[1], 'count', 1, 100000)
+  local lease_ms = HF.integer(args[2], 'lease_ms', -1, HF.FOREVER)
+  local wait_ms = HF.integer(args[3], 'wait_ms', 0, HF.FOREVER)
+  local q = HF.open(keys[1])
+  if lease_ms < 0 then lease_ms = q.settings.lease_ms end
+  local changed = HF.catch_up(q)
+
+  local reply, first, deadline, more = {}, 0, 0, false
+  local paused = q.paused_until > q.now
+  if not paused and q.levels > 0 then
+    local pick = HF.ready_pick(q, count)
+    reply = pick.records
+    if pick.n > 0 then
+      first, deadline = HF.lease(q, reply, lease_ms)
+      q.received = q.received + pick.n
+    end
+    HF.ready_drop(q, pick)
+    HF.note(q, 'received', reply, deadline, nil, lease_ms)
+    more = HF.ready_any(q)
+    changed = true
+  end
+
+  local n = #reply
+  if n == 0 and wait_ms > 0 then
+    q.waiting, changed = math.max(q.waiting, q.now + wait_ms + 1000), true
+  end
+  HF.rearm(q, more, n == 0 and wait_ms == 0)
+  if changed then HF.save(q) end
+  reply[n + 1], reply[n + 2], reply[n + 3] = first, deadline, more and 1 or 0
+  reply[n + 4], reply[n + 5] = HF.next_in(q), q.settings.shards
+  return reply
+end

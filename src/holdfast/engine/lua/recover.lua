@@ -1,0 +1,55 @@
+--[[ recover: take over deliveries that have been in hand for `elapsed_ms` or more, oldest first.
+  They count as failed once more and are leased to the caller; those past max_receives die.
+  KEYS   queue
+  ARGV   count, elapsed_ms, lease_ms (-1: the queue's; 0: until settled)
+  Reply  as receive
+  Errors INVALID
+  Cost   O(count + batches looked at), the latter at most 1,000
+  Flags  allow-oom                                                                              ]]
+
+function T.recover(keys, args)
+  local count = HF.integer(args[1], 'count', 1, 100000)
+  local elapsed_ms = HF.integer(args[2], 'elapsed_ms', 0, HF.FOREVER)
+  local lease_ms = HF.integer(args[3], 'lease_ms', -1, HF.FOREVER)
+  local q = HF.open(keys[1])
+  if lease_ms < 0 then lease_ms = q.settings.lease_ms end
+
+  local held, again, over, dead_ids, dead_values = {}, {}, {}, {}, {}
+  local most = q.settings.max_receives
+  -- Only batches that were there before this call: it must not meet its own.
+  local entries = redis.call('ZRANGE', q.base .. K.batches, 0, 999, 'WITHSCORES')
+  for e = 1, #entries, 2 do
+    local entry, batch = entries[e], struct.pack('>I6', tonumber(entries[e + 1]))
+    if #again >= count or struct.unpack('>I6', entry) > q.now - elapsed_ms then break end
+    local ids = {}
+    for at = 7, #entry, 10 do ids[#ids + 1] = string.sub(entry, at, at + 9) end
+    local values = HF.hmget(q.base .. K.leased, ids)
+    for i = 1, #ids do
+      local v = values[i]
+      if #again < count and v and string.sub(v, 4, 9) == batch then
+        held[#held + 1] = { ids[i], v }
+        local r, head = HF.unleash(v)
+        if head then
+          dead_ids[#dead_ids + 1], dead_values[#dead_values + 1] = ids[i], head .. r
+        else
+          r = HF.with_receives(r, HF.receives(r) + 1)
+          if most > 0 and HF.receives(r) >= most then over[#over + 1] = r else again[#again + 1] = r end
+        end
+      end
+    end
+  end
+
+  -- Out of the old batches first: leasing again writes the same hash fields.
+  HF.release(q, held)
+  local first, deadline = 0, 0
+  if #again > 0 then first, deadline = HF.lease(q, again, lease_ms) end
+  HF.bury(q, over, 'max_receives', 'recovered after ' .. elapsed_ms .. ' ms or more in hand')
+  HF.rebury(q, dead_ids, dead_values)
+  q.requeued, q.received = q.requeued + #again, q.received + #again
+  HF.note(q, 'requeued', again, nil, 'recovered')
+  HF.note(q, 'received', again, deadline, nil, lease_ms)
+  if #held > 0 then HF.save(q) end
+  local n = #again
+  again[n + 1], again[n + 2], again[n + 3], again[n + 4], again[n + 5] = first, deadline, 0, -1, q.settings.shards
+  return again
+end

@@ -1,0 +1,25 @@
+--[[ reschedule: change when a delayed message falls due.
+  KEYS   queue
+  ARGV   id, when ('+' delay ms | '@' due ms)
+  Reply  the due time, or 0 if the message is not delayed
+  Errors INVALID
+  Cost   O(log delayed)
+  Flags  allow-oom                                                                              ]]
+
+function T.reschedule(keys, args)
+  local id, when = args[1], args[2]
+  if #id ~= 10 then error({ err = 'INVALID an id must have 10 bytes' }) end
+  local n = HF.integer(string.sub(when, 2), 'a delay or due time', 0, HF.FOREVER)
+  local q = HF.open(keys[1])
+  if not redis.call('ZSCORE', q.base .. K.due, id) then return 0 end
+  local at = string.sub(when, 1, 1) == '+' and q.now + n or n
+  if at <= q.now then
+    HF.promote(q, { id })
+    HF.wake(q)
+  else
+    redis.call('ZADD', q.base .. K.due, at, id)
+    if HF.due_at(q, at) then HF.wake(q) end
+  end
+  HF.save(q)
+  return math.max(at, 1)
+end

@@ -1,0 +1,153 @@
+--[[ send: store messages, ready at once or delayed.
+  KEYS   queue
+  ARGV   sender, call, again, form, then the messages. form 'plain': envelope each; form 'full':
+         when ('' | '+' delay ms | '@' due ms), dedup id or '', envelope. sender '' keeps no memory
+         of the call; else (sender, call) names it, and again = 1 asks for the answer of a call
+         that may have been carried out already.
+  Reply  ms and seq of the first new id (the rest count up from it, in order), 1 if somebody waits,
+         how many shards the queue has, then position (0-based) and id for each duplicate
+  Errors INVALID, FULL
+  Cost   O(messages), O(messages · log delayed) for delayed ones
+  Flags  deny-oom                                                                               ]]
+
+local KEEP_ANSWER_MS = 60000
+
+local function parse(q, args)
+  local step = args[4] == 'plain' and 1 or 3
+  if (#args - 4) % step ~= 0 or #args == 4 then error({ err = 'INVALID give at least one message' }) end
+  local list = {}
+  for i = 5, #args, step do
+    local m = { envelope = args[i + step - 1], at = 0 }
+    if not HF.envelope_ok(m.envelope) then error({ err = 'INVALID a message is not a valid envelope' }) end
+    local when = step == 3 and args[i] or ''
+    if when == '' then
+      if q.settings.delay_ms > 0 then m.at = q.now + q.settings.delay_ms end
+    else
+      local n = HF.integer(string.sub(when, 2), 'a delay or due time', 0, HF.FOREVER)
+      m.at = string.sub(when, 1, 1) == '+' and q.now + n or n
+    end
+    if step == 3 and args[i + 1] ~= '' then m.dedup = args[i + 1] end
+    if string.byte(m.envelope, 2) >= HF.UNIQUE then
+      -- HF.unique reads a message, of which the envelope is the part from byte 13 on.
+      m.unique = HF.unique(string.rep('\0', 12) .. m.envelope)
+    end
+    list[#list + 1] = m
+  end
+  return list
+end
+
+-- Give ids to what is new; list what is not as a duplicate of whom.
+local function name(q, list)
+  local asked = {}
+  for _, m in ipairs(list) do if m.dedup then asked[#asked + 1] = m.dedup end end
+  local known = HF.dedup_known(q, asked)
+  local fresh, duplicates, dedups, uniques = {}, {}, {}, {}
+  local ms = math.max(q.now, q.ms)
+  local seq = ms == q.ms and q.seq + 1 or 0
+  local first = seq
+  for i, m in ipairs(list) do
+    local of = m.dedup and (known[m.dedup] or dedups[m.dedup])
+    if not of and m.unique then
+      of = uniques[m.unique] or redis.call('HGET', q.base .. K.unique, m.unique)
+    end
+    if of then
+      duplicates[#duplicates + 1], duplicates[#duplicates + 2] = i - 1, of
+    else
+      local id = HF.pack_id(ms, seq)
+      seq = seq + 1
+      m.record = id .. '\0\0' .. m.envelope
+      fresh[#fresh + 1] = m
+      if m.dedup then dedups[m.dedup] = id end
+      if m.unique then uniques[m.unique] = id end
+    end
+  end
+  return { ms = ms, first = first, last = seq - 1, fresh = fresh, duplicates = duplicates, dedups = dedups, uniques = uniques }
+end
+
+-- Room for `n` more, or FULL; drops the oldest where the queue is set so.
+local function make_room(q, n)
+  local most = q.settings.max_length
+  if most == 0 or n == 0 then return end
+  local length = HF.ready_count(q) + redis.call('ZCARD', q.base .. K.due)
+  local over = length + n - most
+  if over <= 0 then return end
+  local pick = q.settings.overflow == 'drop_oldest' and n <= most and HF.ready_pick_oldest(q, over)
+  if not pick or pick.n < over then
+    error({ err = string.format('FULL the queue holds %d of at most %d messages: receive some, raise max_length, or set overflow to drop_oldest', length, most) })
+  end
+  HF.ready_drop(q, pick)
+  HF.forget(q, pick.records)
+  HF.groups_settle(q, pick.records)
+  q.dropped = q.dropped + pick.n
+  HF.note(q, 'dropped', pick.records)
+end
+
+local function store(q, fresh)
+  local now, later, times, notes, ats = {}, {}, {}, {}, {}
+  for i, m in ipairs(fresh) do
+    notes[i], ats[i] = m.record, m.at > q.now and m.at or 0
+    if m.at > q.now then
+      later[#later + 1], times[#times + 1] = m.record, m.at
+    else
+      now[#now + 1] = m.record
+    end
+  end
+  if #later > 0 then HF.delay(q, later, times) end
+  if #now > 0 then
+    HF.ready_push(q, now, false)
+    HF.wake(q)
+  end
+  q.sent = q.sent + #fresh
+  HF.note(q, 'sent', notes, ats)
+end
+
+-- The common case, at a third of the cost: no delay, group, dedup, unique name or limit.
+local function send_plain(q, args)
+  local settings = q.settings
+  if args[4] ~= 'plain' or settings.delay_ms > 0 or settings.max_length > 0 or HF.noting(q) then return nil end
+  local byte, pack, level = string.byte, struct.pack, nil
+  local n = #args - 4
+  for i = 5, n + 4 do
+    local priority, flags = byte(args[i], 1, 2)
+    if flags ~= 0 or #args[i] < 6 or priority > 9 or (level or priority) ~= priority then return nil end
+    level = priority
+  end
+  if n == 0 then return nil end
+  local ms = math.max(q.now, q.ms)
+  local first = ms == q.ms and q.seq + 1 or 0
+  local list = {}
+  for i = 1, n do list[i] = pack('>I6I4I2', ms, first + i - 1, 0) .. args[i + 4] end
+  HF.each('RPUSH', q.base .. K.ready .. level, list, 1, n)
+  HF.mark_level(q, level)
+  HF.wake(q)
+  q.ms, q.seq, q.sent = ms, first + n - 1, q.sent + n
+  return { ms, first, q.waiting > q.now and 1 or 0, settings.shards }
+end
+
+local function send_any(q, args)
+  local list = parse(q, args)
+  local new = name(q, list)
+  make_room(q, #new.fresh)
+  store(q, new.fresh)
+  HF.dedup_keep(q, new.dedups)
+  for unique, id in pairs(new.uniques) do redis.call('HSET', q.base .. K.unique, unique, id) end
+  if #new.fresh > 0 then q.ms, q.seq = new.ms, new.last end
+  q.duplicates = q.duplicates + #new.duplicates / 2
+  local reply = { new.ms, new.first, q.waiting > q.now and 1 or 0, q.settings.shards }
+  for i = 1, #new.duplicates do reply[i + 4] = new.duplicates[i] end
+  return reply
+end
+
+function T.send(keys, args)
+  local memory = args[1] ~= '' and keys[1] .. K.last_send .. args[1]
+  if memory and args[3] == '1' then
+    local kept = redis.call('GET', memory)
+    local last = kept and cmsgpack.unpack(kept)
+    if last and last[1] == args[2] then return last[2] end
+  end
+  local q = HF.open(keys[1])
+  local reply = send_plain(q, args) or send_any(q, args)
+  HF.save(q)
+  if memory then redis.call('SET', memory, cmsgpack.pack({ args[2], reply }), 'PX', KEEP_ANSWER_MS) end
+  return reply
+end

@@ -1,0 +1,56 @@
+--[[ The dead state: `died` orders dead letters by time of death, `dead` holds them:
+
+    time of death u48, reason u16+…, error u16+…, then the message                             ]]
+
+function HF.dead_size(v, at)
+  local reason = struct.unpack('>I2', v, at + 6)
+  return 10 + reason + struct.unpack('>I2', v, at + 8 + reason)
+end
+
+local function put(q, ids, values)
+  local pairs_of, fields = {}, {}
+  for i = 1, #ids do
+    pairs_of[2 * i - 1], pairs_of[2 * i] = struct.unpack('>I6', values[i]), ids[i]
+    fields[2 * i - 1], fields[2 * i] = ids[i], values[i]
+  end
+  HF.each('HSET', q.base .. K.dead, fields, 1, #fields)
+  HF.each('ZADD', q.base .. K.died, pairs_of, 1, #pairs_of)
+  HF.wake_dead(q)
+end
+
+-- Messages die. A dead letter frees its unique name and its group's place: it is out of the flow.
+function HF.bury(q, records, reason, err)
+  if #records == 0 then return end
+  local head = struct.pack('>I6I2', q.now, #reason) .. reason .. struct.pack('>I2', #err) .. err
+  local ids, values = {}, {}
+  for i = 1, #records do
+    ids[i], values[i] = string.sub(records[i], 1, 10), head .. records[i]
+  end
+  put(q, ids, values)
+  q.buried = q.buried + #records
+  HF.forget(q, records)
+  HF.groups_settle(q, records)
+  HF.note(q, 'dead', records, nil, reason)
+end
+
+-- Dead letters that somebody had in hand come back as they were.
+function HF.rebury(q, ids, values)
+  if #ids > 0 then put(q, ids, values) end
+end
+
+-- The dead letters among `ids`: those found, and their values.
+function HF.dead_get(q, ids)
+  local found, values = {}, {}
+  if #ids == 0 then return found, values end
+  local all = HF.hmget(q.base .. K.dead, ids)
+  for i = 1, #ids do
+    if all[i] then found[#found + 1], values[#values + 1] = ids[i], all[i] end
+  end
+  return found, values
+end
+
+function HF.dead_drop(q, ids)
+  if #ids == 0 then return end
+  HF.each('HDEL', q.base .. K.dead, ids, 1, #ids)
+  HF.each('ZREM', q.base .. K.died, ids, 1, #ids)
+end

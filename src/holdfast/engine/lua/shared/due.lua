@@ -1,0 +1,126 @@
+--[[ What time brings: delayed messages fall due, leases end, dedup windows close. Every receive
+  calls HF.catch_up first, so that no daemon has to run; `next` in the state says when there is
+  something to do, so that it costs nothing when there is not. Work per call is bounded; what is
+  left keeps `next` in the past and the next call goes on with it.                              ]]
+
+local LIMIT = 1000
+
+-- Put messages into the delayed state, each until its own time.
+function HF.delay(q, records, times)
+  local scores, fields, sooner = {}, {}, false
+  for i = 1, #records do
+    local id = string.sub(records[i], 1, 10)
+    scores[2 * i - 1], scores[2 * i] = times[i], id
+    fields[2 * i - 1], fields[2 * i] = id, records[i]
+    sooner = HF.due_at(q, times[i]) or sooner
+  end
+  HF.each('HSET', q.base .. K.delayed, fields, 1, #fields)
+  HF.each('ZADD', q.base .. K.due, scores, 1, #scores)
+  if sooner then HF.wake(q) end
+end
+
+-- Move delayed messages to ready, in the order given. A grouped retry kept its place in its group
+-- and goes before the others of it.
+function HF.promote(q, ids)
+  local records = HF.hmget(q.base .. K.delayed, ids)
+  local fresh, held = {}, {}
+  for i = 1, #ids do
+    local r = records[i]
+    if r and HF.receives(r) > 0 and HF.group(r) then
+      held[#held + 1] = r
+    elseif r then
+      fresh[#fresh + 1] = r
+    end
+  end
+  HF.ready_push(q, fresh, false)
+  HF.ready_push(q, held, true)
+  HF.each('HDEL', q.base .. K.delayed, ids, 1, #ids)
+  HF.each('ZREM', q.base .. K.due, ids, 1, #ids)
+end
+
+-- A delivery failed: each message is ready again at the head, delayed, or dead. `delay_ms` 0: now.
+function HF.fail(q, records, delay_ms, err)
+  local again, times, over = {}, {}, {}
+  local most = q.settings.max_receives
+  for i = 1, #records do
+    local receives = HF.receives(records[i]) + 1
+    local r = HF.with_receives(records[i], receives)
+    if most > 0 and receives >= most then
+      over[#over + 1] = r
+    else
+      again[#again + 1], times[#times + 1] = r, q.now + delay_ms
+    end
+  end
+  if delay_ms > 0 then
+    HF.delay(q, again, times)
+  else
+    HF.ready_push(q, again, true)
+  end
+  q.requeued = q.requeued + #again
+  HF.note(q, 'requeued', again, delay_ms > 0 and times or nil, err)
+  HF.bury(q, over, 'max_receives', err)
+end
+
+-- The ids behind one entry of `deadlines`.
+local function ids_of(q, member)
+  if #member == 10 then return { member } end
+  local number = struct.unpack('>I6', member)
+  local entry = redis.call('ZRANGEBYSCORE', q.base .. K.batches, number, number)[1] or ''
+  local ids = {}
+  for at = 7, #entry, 10 do ids[#ids + 1] = string.sub(entry, at, at + 9) end
+  return ids
+end
+
+local function reclaim(q)
+  local ended = redis.call('ZRANGEBYSCORE', q.base .. K.deadlines, '-inf', q.now, 'LIMIT', 0, LIMIT)
+  -- Batches by number, so that what was delivered first comes back first.
+  table.sort(ended, function(a, b)
+    return struct.unpack('>I6', a) < struct.unpack('>I6', b)
+  end)
+  local held, records, ids, dead, looked = {}, {}, {}, {}, 0
+  local done = {}
+  for _, member in ipairs(ended) do
+    if looked >= LIMIT then break end
+    local of = ids_of(q, member)
+    looked = looked + math.max(#of, 1)
+    done[#done + 1] = member
+    local values = #of > 0 and HF.hmget(q.base .. K.leased, of) or {}
+    for i = 1, #of do
+      local v = values[i]
+      local own = v and string.byte(v, 1) % 2 == HF.OWN
+      if v and (#member == 10 and own or (#member == 6 and not own and string.sub(v, 4, 9) == member)) then
+        held[#held + 1] = { of[i], v }
+        local r, head = HF.unleash(v)
+        if head then
+          ids[#ids + 1], dead[#dead + 1] = of[i], head .. r
+        else
+          records[#records + 1] = r
+        end
+      end
+    end
+  end
+  if #done == 0 then return end
+  HF.fail(q, records, 0, 'the lease ended without an ack')
+  HF.rebury(q, ids, dead)
+  HF.release(q, held)
+  HF.each('ZREM', q.base .. K.deadlines, done, 1, #done)
+end
+
+local function first_score(key)
+  return tonumber(redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2] or 0)
+end
+
+-- Returns true if it had anything to look at.
+function HF.catch_up(q)
+  if q.next == 0 or q.next > q.now then return false end
+  local due = redis.call('ZRANGEBYSCORE', q.base .. K.due, '-inf', q.now, 'LIMIT', 0, LIMIT)
+  if #due > 0 then HF.promote(q, due) end
+  reclaim(q)
+  HF.dedup_prune(q)
+  q.next = 0
+  for _, name in ipairs({ 'due', 'deadlines', 'dedup_until' }) do
+    local at = first_score(q.base .. K[name])
+    if at > 0 then HF.due_at(q, at) end
+  end
+  return true
+end

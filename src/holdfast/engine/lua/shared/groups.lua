@@ -1,0 +1,67 @@
+--[[ Ordering groups. Messages of a group wait in a list of their own; the ready list holds a token
+  in their place. Receiving a token takes the head of the group's list; the token goes back to the
+  tail when that message is settled. So at most `group_limit` are in flight, order inside a group
+  is strict, and groups take turns; messages without a group pay nothing.
+
+  slots[group] = tokens offered + messages in flight (a delayed retry counts as in flight, or the
+  next message would overtake it). A token too many finds an empty list and is dropped.         ]]
+
+local function offer(q, group, level, first)
+  redis.call(first and 'LPUSH' or 'RPUSH', q.base .. K.ready .. level, string.char(HF.TOKEN) .. group)
+  if first then q.back = q.back + 1 end
+  q.tokens = q.tokens + 1
+  HF.mark_level(q, level)
+end
+
+-- New messages at the tail of their groups.
+function HF.group_append(q, records)
+  for i = 1, #records do
+    local r = records[i]
+    local group = HF.group(r)
+    redis.call('RPUSH', q.base .. K.group .. group, r)
+    q.grouped = q.grouped + 1
+    local taken = tonumber(redis.call('HGET', q.base .. K.slots, group) or 0)
+    if taken < q.settings.group_limit then
+      redis.call('HSET', q.base .. K.slots, group, taken + 1)
+      offer(q, group, HF.priority(r), false)
+    end
+  end
+end
+
+-- A message that held a place is out of flight for good: offer the place again, or give it up.
+function HF.group_settle(q, group)
+  local taken = tonumber(redis.call('HGET', q.base .. K.slots, group) or 0)
+  local head = redis.call('LINDEX', q.base .. K.group .. group, 0)
+  if head and taken <= q.settings.group_limit then
+    offer(q, group, HF.priority(head), false)
+    -- The limit was raised: grow towards it, one place at a time.
+    if taken < q.settings.group_limit and redis.call('LLEN', q.base .. K.group .. group) > 1 then
+      redis.call('HSET', q.base .. K.slots, group, taken + 1)
+      offer(q, group, HF.priority(head), false)
+    end
+  else
+    HF.group_leave(q, group)
+  end
+end
+
+function HF.group_leave(q, group)
+  if redis.call('HINCRBY', q.base .. K.slots, group, -1) <= 0 then
+    redis.call('HDEL', q.base .. K.slots, group)
+  end
+end
+
+-- A message that held a place comes back before all others of its group, and is next to go out.
+function HF.group_return(q, r)
+  local group = HF.group(r)
+  redis.call('LPUSH', q.base .. K.group .. group, r)
+  q.grouped, q.back = q.grouped + 1, q.back + 1
+  offer(q, group, HF.priority(r), true)
+end
+
+-- Settle the groups of messages that leave flight without coming back.
+function HF.groups_settle(q, records)
+  for i = 1, #records do
+    local flags = string.byte(records[i], 14)
+    if flags % 4 >= HF.GROUP then HF.group_settle(q, HF.group(records[i])) end
+  end
+end

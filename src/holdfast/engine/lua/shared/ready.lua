@@ -1,0 +1,186 @@
+--[[ The ready state: one list per priority, whole messages in it.
+
+  `levels` in the state has bit p set if list p may hold something, so that a queue that uses one
+  priority looks at one list. Taking is in two steps, pick then drop: the message is written to
+  its new place before it leaves this one, so that an error in between can never lose it.       ]]
+
+function HF.mark_level(q, level)
+  local bit = 2 ^ level
+  if math.floor(q.levels / bit) % 2 == 0 then q.levels = q.levels + bit end
+end
+
+local function marked(q, highest_first)
+  local list = {}
+  for i = 0, 9 do
+    local level = highest_first and 9 - i or i
+    if math.floor(q.levels / 2 ^ level) % 2 == 1 then list[#list + 1] = level end
+  end
+  return list
+end
+
+-- Put messages at the tail, or (returned ones, in their order) at the head, of their levels.
+function HF.ready_push(q, records, first)
+  local by_level, grouped = {}, {}
+  for i = 1, #records do
+    local r = records[i]
+    local level, flags = string.byte(r, 13, 14)
+    if flags % 4 >= HF.GROUP then
+      grouped[#grouped + 1] = r
+    else
+      local list = by_level[level]
+      if not list then list = {} by_level[level] = list end
+      list[#list + 1] = r
+    end
+  end
+  for level, list in pairs(by_level) do
+    HF.mark_level(q, level)
+    local key, n = q.base .. K.ready .. level, #list
+    if first then
+      for i = 1, n / 2 do list[i], list[n - i + 1] = list[n - i + 1], list[i] end
+      HF.each('LPUSH', key, list, 1, n)
+      q.back = q.back + n
+    else
+      HF.each('RPUSH', key, list, 1, n)
+    end
+  end
+  if first then
+    for i = #grouped, 1, -1 do HF.group_return(q, grouped[i]) end
+  else
+    HF.group_append(q, grouped)
+  end
+end
+
+-- Look at one entry of a ready list and add what it stands for to `pick`.
+local function consider(q, pick, entry)
+  local kind = string.byte(entry, 1)
+  local r = entry
+  if kind == HF.TOMB then
+    pick.tombs = pick.tombs + 1
+    return
+  elseif kind == HF.TOKEN then
+    local group = string.sub(entry, 2)
+    local at = pick.groups[group] or 0
+    r = redis.call('LINDEX', q.base .. K.group .. group, at)
+    pick.tokens = pick.tokens + 1
+    if not r then
+      pick.idle[#pick.idle + 1] = group
+      return
+    end
+    pick.groups[group] = at + 1
+    pick.from_groups = pick.from_groups + 1
+  end
+  if (q.settings.ttl_ms > 0 or math.floor(string.byte(r, 14) / 4) % 2 == 1) and HF.expires(q, r) <= q.now then
+    pick.expired[#pick.expired + 1] = r
+  else
+    pick.n = pick.n + 1
+    pick.records[pick.n] = r
+  end
+end
+
+local function new_pick()
+  return { records = {}, n = 0, expired = {}, used = {}, groups = {}, idle = {}, tombs = 0, tokens = 0, from_groups = 0 }
+end
+
+-- Entries examined in one call at most beyond those asked for: a long run of expired messages or
+-- tombstones must not hold the server.
+local SLACK = 5000
+
+local function pick_by_level(q, count, highest_first)
+  local pick, examined = new_pick(), 0
+  for _, level in ipairs(marked(q, highest_first)) do
+    local key, at = q.base .. K.ready .. level, 0
+    while pick.n < count and examined < count + SLACK do
+      local want = math.min(count - pick.n, 1000)
+      local entries = redis.call('LRANGE', key, at, at + want - 1)
+      for i = 1, #entries do consider(q, pick, entries[i]) end
+      at, examined = at + #entries, examined + #entries
+      if #entries < want then
+        pick.used[level] = { at, true }
+        break
+      end
+      pick.used[level] = { at, false }
+    end
+    if pick.n >= count then break end
+  end
+  return pick
+end
+
+-- With aging, a message gains one level for each `aging_ms` it has waited. Heads of all levels are
+-- merged by that; within a level the order stays.
+local function pick_by_age(q, count)
+  local pick = new_pick()
+  local heads, levels = {}, marked(q, true)
+  local n = math.min(count, 1000)
+  for _, level in ipairs(levels) do
+    heads[level] = { list = redis.call('LRANGE', q.base .. K.ready .. level, 0, n - 1), at = 0 }
+  end
+  local function rank(level, entry)
+    if string.byte(entry, 1) == HF.TOKEN then
+      entry = redis.call('LINDEX', q.base .. K.group .. string.sub(entry, 2), 0)
+      if not entry then return 100 end
+    elseif string.byte(entry, 1) == HF.TOMB then
+      return 100
+    end
+    return level + math.floor((q.now - (struct.unpack('>I6', entry))) / q.settings.aging_ms)
+  end
+  while pick.n < n do
+    local best, best_rank
+    for _, level in ipairs(levels) do
+      local h = heads[level]
+      if h.at < #h.list then
+        h.rank = h.rank or rank(level, h.list[h.at + 1])
+        if not best or h.rank > best_rank then best, best_rank = level, h.rank end
+      end
+    end
+    if not best then break end
+    local h = heads[best]
+    h.at, h.rank = h.at + 1, nil
+    consider(q, pick, h.list[h.at])
+  end
+  for level, h in pairs(heads) do pick.used[level] = { h.at, h.at == #h.list and #h.list < n } end
+  return pick
+end
+
+-- Up to `count` messages that may go out now; nothing is changed yet.
+function HF.ready_pick(q, count)
+  if q.settings.aging_ms > 0 then return pick_by_age(q, count) end
+  return pick_by_level(q, count, true)
+end
+
+-- The oldest of the lowest priority: what gives way when the queue is full.
+function HF.ready_pick_oldest(q, count) return pick_by_level(q, count, false) end
+
+-- Take away what was picked. Call after it is safe elsewhere.
+function HF.ready_drop(q, pick)
+  for level, use in pairs(pick.used) do
+    if use[1] > 0 then redis.call('LTRIM', q.base .. K.ready .. level, use[1], -1) end
+    if use[2] then q.levels = q.levels - 2 ^ level end
+  end
+  for group, n in pairs(pick.groups) do redis.call('LTRIM', q.base .. K.group .. group, n, -1) end
+  q.grouped, q.tokens, q.tombs = q.grouped - pick.from_groups, q.tokens - pick.tokens, q.tombs - pick.tombs
+  for _, group in ipairs(pick.idle) do HF.group_leave(q, group) end
+  if #pick.expired > 0 then
+    q.expired = q.expired + #pick.expired
+    HF.forget(q, pick.expired)
+    HF.groups_settle(q, pick.expired)
+    HF.note(q, 'expired', pick.expired)
+  end
+end
+
+-- How many messages are ready, those waiting behind their group included.
+function HF.ready_count(q)
+  local n = q.grouped - q.tokens - q.tombs
+  for _, level in ipairs(marked(q, true)) do n = n + redis.call('LLEN', q.base .. K.ready .. level) end
+  return n
+end
+
+-- Is there something that a receive would get now?
+function HF.ready_any(q)
+  if q.levels == 0 then return false end
+  for _, level in ipairs(marked(q, true)) do
+    if redis.call('EXISTS', q.base .. K.ready .. level) == 1 then return true end
+  end
+  return false
+end
+
+HF.ready_levels = marked

@@ -1,0 +1,87 @@
+--[[ The packed message, as it lies in lists and hashes.
+
+    1–10   id: ms u48, seq u32, big-endian      server
+    11–12  receives: failed deliveries so far   server
+    13     priority 0–9                         sender
+    14     flags                                sender
+    15–18  crc32 of what follows                sender
+    19–    [ttl u48] [group u16+…] [unique u16+…] [attributes u32+…] body
+
+  A ready list also holds group tokens ('\255' group) and tombstones ('\254' …): no id starts so.
+  Mirror: message.py packs and reads the same layout.                                           ]]
+
+HF.GROUP, HF.TTL, HF.UNIQUE = 2, 4, 8
+HF.TOKEN, HF.TOMB = 255, 254
+HF.FOREVER = 2 ^ 47
+
+local has = function(flags, flag) return math.floor(flags / flag) % 2 == 1 end
+
+function HF.pack_id(ms, seq) return struct.pack('>I6I4', ms, seq) end
+
+function HF.receives(r) return string.byte(r, 11) * 256 + string.byte(r, 12) end
+
+function HF.priority(r) return string.byte(r, 13) end
+
+function HF.with_receives(r, n)
+  return string.sub(r, 1, 10) .. struct.pack('>I2', math.min(n, 65535)) .. string.sub(r, 13)
+end
+
+-- When the message ends: its own ttl, else the queue's, counted from when it was sent.
+function HF.expires(q, r)
+  local ttl = q.settings.ttl_ms
+  if has(string.byte(r, 14), HF.TTL) then ttl = (struct.unpack('>I6', r, 19)) end
+  if ttl == 0 then return HF.FOREVER end
+  return struct.unpack('>I6', r) + ttl
+end
+
+local function group_at(flags) return has(flags, HF.TTL) and 25 or 19 end
+
+function HF.group(r)
+  local flags = string.byte(r, 14)
+  if not has(flags, HF.GROUP) then return nil end
+  local at = group_at(flags)
+  local n = struct.unpack('>I2', r, at)
+  return string.sub(r, at + 2, at + 1 + n)
+end
+
+function HF.unique(r)
+  local flags = string.byte(r, 14)
+  if not has(flags, HF.UNIQUE) then return nil end
+  local at = group_at(flags)
+  if has(flags, HF.GROUP) then at = at + 2 + struct.unpack('>I2', r, at) end
+  local n = struct.unpack('>I2', r, at)
+  return string.sub(r, at + 2, at + 1 + n)
+end
+
+-- An envelope is what the sender supplies: bytes 13 on. False if it cannot be one.
+function HF.envelope_ok(e)
+  if #e < 6 then return false end
+  local priority, flags = string.byte(e, 1, 2)
+  if priority > 9 or flags > 15 then return false end
+  local at, size = 7, #e
+  if has(flags, HF.TTL) then at = at + 6 end
+  for _, flag in ipairs({ HF.GROUP, HF.UNIQUE }) do
+    if has(flags, flag) then
+      if at + 1 > size then return false end
+      local n = struct.unpack('>I2', e, at)
+      if n == 0 then return false end
+      at = at + 2 + n
+    end
+  end
+  if has(flags, 1) then
+    if at + 3 > size then return false end
+    at = at + 4 + struct.unpack('>I4', e, at)
+  end
+  return at - 1 <= size
+end
+
+-- Messages leave the queue for good: what else was kept under their names goes too.
+function HF.forget(q, records)
+  for i = 1, #records do
+    if string.byte(records[i], 14) >= HF.UNIQUE then
+      local name, key = HF.unique(records[i]), q.base .. K.unique
+      -- A redriven dead letter may carry a name that a newer message holds by now.
+      if redis.call('HGET', key, name) == string.sub(records[i], 1, 10) then redis.call('HDEL', key, name) end
+    end
+  end
+end

@@ -1,0 +1,37 @@
+--[[ tend: do what time has brought, for queues that nobody is polling: promote, reclaim, and clear
+  expired messages away from the heads of the ready lists. Tells those with several shards to
+  choose from whether this one has anything.
+  KEYS   queue
+  ARGV   wait_ms: how long the caller goes on waiting if there is nothing; 0: not at all
+  Reply  1 if a receive would get something; ms until something falls due, -1: nothing will
+  Errors INVALID
+  Cost   bounded; what is left makes the second part 0
+  Flags  allow-oom                                                                              ]]
+
+function T.tend(keys, args)
+  local wait_ms = HF.integer(args[1], 'wait_ms', 0, HF.FOREVER)
+  local q = HF.open(keys[1])
+  local changed = HF.catch_up(q)
+  for _, level in ipairs(HF.ready_levels(q, true)) do
+    local key, n, expired = q.base .. K.ready .. level, 0, {}
+    for _, r in ipairs(redis.call('LRANGE', key, 0, 99)) do
+      if string.byte(r, 1) >= HF.TOMB or HF.expires(q, r) > q.now then break end
+      n, expired[n + 1] = n + 1, r
+    end
+    if n > 0 then
+      redis.call('LTRIM', key, n, -1)
+      HF.forget(q, expired)
+      HF.note(q, 'expired', expired)
+      q.expired, changed = q.expired + n, true
+    end
+  end
+  local paused = q.paused_until > q.now
+  local ready = not paused and HF.ready_any(q)
+  if ready then
+    HF.wake(q)
+  elseif wait_ms > 0 then
+    q.waiting, changed = math.max(q.waiting, q.now + wait_ms + 1000), true
+  end
+  if changed then HF.save(q) end
+  return { ready and 1 or 0, HF.next_in(q) }
+end

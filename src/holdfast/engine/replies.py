@@ -1,0 +1,219 @@
+"""Reads the engine's answers: one function per reply shape, the mirror of each `Reply` in `lua/`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from dataclasses import fields as dataclass_fields
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from holdfast.message import (
+    Codec,
+    DuplicateId,
+    Message,
+    MessageId,
+    State,
+    format_id,
+    split_dead,
+    utc,
+)
+
+BATCH = 1000
+
+
+class Sent(NamedTuple):
+    ids: list[MessageId]
+    somebody_waits: bool
+    shards: int
+
+
+def sent(reply: list[Any], n: int, shard: int) -> Sent:
+    ms, seq, waits, shards = reply[:4]
+    tail = f"-{shard}" if shard else ""
+    if len(reply) == 4:
+        ids = [MessageId(f"{ms}-{s}{tail}") for s in range(seq, seq + n)]
+        return Sent(ids, bool(waits), shards)
+    duplicates = dict(zip(reply[4::2], reply[5::2], strict=True))
+    ids = []
+    for i in range(n):
+        if i in duplicates:
+            ids.append(DuplicateId(format_id(duplicates[i], shard)))
+        else:
+            ids.append(MessageId(f"{ms}-{seq}{tail}"))
+            seq += 1
+    return Sent(ids, bool(waits), shards)
+
+
+class Received(NamedTuple):
+    """`records[i]` is in batch `first + i // BATCH`. `next_ms`: -1 if nothing will fall due."""
+
+    records: list[bytes]
+    first: int
+    lease_until: int
+    more: bool
+    next_ms: int
+    shards: int
+
+
+def received(reply: list[Any]) -> Received:
+    first, lease_until, more, next_ms, shards = reply[-5:]
+    del reply[-5:]
+    return Received(reply, first, lease_until, bool(more), next_ms, shards)
+
+
+def positions(reply: list[int]) -> list[int]:
+    return reply
+
+
+class Page(NamedTuple):
+    """`total` counts entries in the state. To go on, ask with `start` and `cursor`; a cursor of -1
+    says that there is no more."""
+
+    messages: list[Message]
+    total: int
+    start: int
+    cursor: int
+
+
+def _moment(ms: int) -> datetime | None:
+    return utc(ms) if ms else None
+
+
+def _leased(
+    value: bytes, received_ms: int, until: int, shard: int, codec: Codec[Any] | None
+) -> Message:
+    death, record = split_dead(value[9:]) if value[0] & 2 else (None, value[9:])
+    return Message(
+        record,
+        shard,
+        "leased",
+        counted=0 if death else 1,
+        death=death,
+        received_at=_moment(received_ms),
+        lease_until=_moment(until),
+        codec=codec,
+    )
+
+
+def _dead(value: bytes, shard: int, codec: Codec[Any] | None) -> Message:
+    death, record = split_dead(value)
+    return Message(record, shard, "dead", death=death, codec=codec)
+
+
+def _delayed(record: bytes, due: int, shard: int, codec: Codec[Any] | None) -> Message:
+    return Message(record, shard, "delayed", due=utc(due), codec=codec)
+
+
+def page(reply: list[Any], state: State, shard: int, codec: Codec[Any] | None) -> Page:
+    _, total, start, cursor = reply[:4]
+    rows = reply[4:]
+    if state == "ready":
+        messages = [Message(r, shard, "ready", codec=codec) for r in rows]
+    elif state == "delayed":
+        messages = [
+            _delayed(r, due, shard, codec) for r, due in zip(rows[::2], rows[1::2], strict=True)
+        ]
+    elif state == "leased":
+        thirds = zip(rows[::3], rows[1::3], rows[2::3], strict=True)
+        messages = [_leased(v, at, until, shard, codec) for v, at, until in thirds]
+    else:
+        messages = [_dead(v, shard, codec) for v in rows]
+    return Page(messages, total, start, cursor)
+
+
+def found(reply: list[Any] | None, shard: int, codec: Codec[Any] | None) -> Message | None:
+    if reply is None:
+        return None
+    state, value, *rest = reply
+    if state == b"leased":
+        return _leased(value, rest[0], rest[1], shard, codec)
+    if state == b"delayed":
+        return _delayed(value, rest[0], shard, codec)
+    return _dead(value, shard, codec)
+
+
+def sought(reply: Any, shard: int, codec: Codec[Any] | None) -> Message | tuple[int, int]:
+    if isinstance(reply, bytes):
+        return Message(reply, shard, "ready", codec=codec)
+    cursor, back = reply
+    return cursor, back
+
+
+class Sources(NamedTuple):
+    cursor: str
+    lists: list[bytes]
+    """What `find` calls them: a level's digit, or g and a group."""
+    groups: list[str]
+
+
+def sources(reply: list[bytes]) -> Sources:
+    cursor, levels, *groups = reply
+    lists = [bytes([digit]) for digit in levels] + [b"g" + group for group in groups]
+    return Sources(cursor.decode(), lists, [group.decode() for group in groups])
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """How many messages are in which state, and what has happened since the queue was made."""
+
+    ready: int = 0
+    delayed: int = 0
+    leased: int = 0
+    dead: int = 0
+    sent: int = 0
+    received: int = 0
+    acked: int = 0
+    requeued: int = 0
+    buried: int = 0
+    dead_received: int = 0
+    redriven: int = 0
+    expired: int = 0
+    removed: int = 0
+    dropped: int = 0
+    duplicates: int = 0
+    extended: int = 0
+    groups: int = 0
+    journal: int = 0
+    paused_until: int = 0
+    next_due: int = 0
+    oldest_ready: int = 0
+    now: int = 0
+    last_ms: int = 0
+    last_seq: int = 0
+
+    @property
+    def total(self) -> int:
+        """All messages the queue holds, in whatever state."""
+        return self.ready + self.delayed + self.leased + self.dead
+
+    @property
+    def paused(self) -> bool:
+        return self.paused_until > self.now
+
+    @property
+    def oldest_age(self) -> float:
+        """Seconds since the oldest message at the head of a ready list was sent."""
+        return max(self.now - self.oldest_ready, 0) / 1000 if self.oldest_ready else 0.0
+
+    def __add__(self, other: Stats) -> Stats:
+        """Of two shards: counts add up, times are the most telling one."""
+        both = {
+            f.name: getattr(self, f.name) + getattr(other, f.name) for f in dataclass_fields(Stats)
+        }
+        for name in ("paused_until", "now"):
+            both[name] = max(getattr(self, name), getattr(other, name))
+        both["last_ms"], both["last_seq"] = max(
+            (self.last_ms, self.last_seq), (other.last_ms, other.last_seq)
+        )
+        for name in ("next_due", "oldest_ready"):
+            times = [t for t in (getattr(self, name), getattr(other, name)) if t]
+            both[name] = min(times, default=0)
+        return Stats(**both)
+
+
+def stats(reply: list[Any] | None) -> Stats:
+    if reply is None:
+        return Stats()
+    return Stats(
+        **{name.decode(): value for name, value in zip(reply[::2], reply[1::2], strict=True)}
+    )

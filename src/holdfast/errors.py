@@ -1,0 +1,174 @@
+"""Every error Holdfast raises, and what the caller can do about it.
+
+    HoldfastError
+    ├── TryAgain                 the same call may succeed later
+    │   ├── Unavailable          no server, or it is loading, failing over or down
+    │   ├── AnswerLost           the call was sent, its answer never came, and repeating is not safe
+    │   ├── NotReplicated        written, but too few replicas confirmed it
+    │   ├── QueueFull            the queue is at its max_length
+    │   └── ServerFull           the server is out of memory
+    ├── FixTheCall               the same call can never succeed
+    │   ├── InvalidArgument      an argument is out of range or of the wrong type (a ValueError)
+    │   ├── WrongType            the key belongs to something that is not a Holdfast queue
+    │   ├── Refused              the server denies access: wrong password, missing right
+    │   ├── Unsupported          the server or platform lacks something Holdfast needs
+    │   └── NotSafe              the server may lose messages and you asked to refuse that
+    └── AcceptTheState           the call was fine; the world has moved on
+        ├── LeaseLost            the receipt is of an earlier delivery (stale)
+        ├── NoSuchQueue          nothing was ever sent to or set on this queue
+        ├── NoSuchMessage        the message is in no state: acked, expired, removed or never sent
+        └── Corrupt              a message's checksum does not match its content
+
+Each class carries its stable code word and the exit status for the CLI, so that no caller
+needs a switch statement.
+Adding an error? Give it a code of its own; the engine's words are mapped by `from_server`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "AcceptTheState",
+    "AnswerLost",
+    "Corrupt",
+    "FixTheCall",
+    "HoldfastError",
+    "HoldfastWarning",
+    "InvalidArgument",
+    "LeaseLost",
+    "NoSuchMessage",
+    "NoSuchQueue",
+    "NotReplicated",
+    "NotSafe",
+    "QueueFull",
+    "Refused",
+    "ServerFull",
+    "TryAgain",
+    "Unavailable",
+    "Unsupported",
+    "WrongType",
+    "from_server",
+]
+
+
+class HoldfastWarning(UserWarning):
+    """The connected server guarantees less than it could; the text says what and how to fix it."""
+
+
+class HoldfastError(Exception):
+    """The root of all errors raised by Holdfast."""
+
+    code: ClassVar[str] = "ERROR"
+    exit_status: ClassVar[int] = 1
+
+
+class TryAgain(HoldfastError):
+    """The same call may succeed later."""
+
+    code = "TRYAGAIN"
+    exit_status = 75
+
+
+class Unavailable(TryAgain):
+    code = "UNAVAILABLE"
+
+
+class AnswerLost(TryAgain):
+    code = "ANSWERLOST"
+
+
+class NotReplicated(TryAgain):
+    code = "NOTREPLICATED"
+
+
+class QueueFull(TryAgain):
+    code = "FULL"
+
+
+class ServerFull(TryAgain):
+    code = "OOM"
+
+
+class FixTheCall(HoldfastError):
+    """The same call can never succeed."""
+
+    code = "BADCALL"
+    exit_status = 64
+
+
+class InvalidArgument(FixTheCall, ValueError):
+    code = "INVALID"
+
+
+class WrongType(FixTheCall):
+    code = "WRONGTYPE"
+
+
+class Refused(FixTheCall):
+    code = "REFUSED"
+    exit_status = 77
+
+
+class Unsupported(FixTheCall):
+    code = "UNSUPPORTED"
+    exit_status = 69
+
+
+class NotSafe(FixTheCall):
+    code = "NOTSAFE"
+    exit_status = 69
+
+
+class AcceptTheState(HoldfastError):
+    """The call was fine; the world has moved on."""
+
+    code = "STATE"
+    exit_status = 3
+
+
+class LeaseLost(AcceptTheState):
+    code = "STALE"
+
+
+class NoSuchQueue(AcceptTheState):
+    code = "NOQUEUE"
+
+
+class NoSuchMessage(AcceptTheState):
+    code = "NOMESSAGE"
+
+
+class Corrupt(AcceptTheState):
+    code = "CORRUPT"
+
+
+# The first word of a server's error → our class. The engine's own words, then Valkey's.
+_BY_WORD: dict[str, type[HoldfastError]] = {
+    cls.code: cls for cls in (QueueFull, InvalidArgument, NoSuchQueue, NoSuchMessage)
+} | {
+    "WRONGTYPE": WrongType,
+    "OOM": ServerFull,
+    "NOAUTH": Refused,
+    "WRONGPASS": Refused,
+    "NOPERM": Refused,
+    "READONLY": Unavailable,
+    "LOADING": Unavailable,
+    "BUSY": Unavailable,
+    "MASTERDOWN": Unavailable,
+    "CLUSTERDOWN": Unavailable,
+    "TRYAGAIN": Unavailable,
+    "NOREPLICAS": NotReplicated,
+    "MISCONF": Unavailable,
+}
+
+
+def from_server(text: str) -> HoldfastError:
+    """The typed error for what the server answered; an unknown word becomes a plain HoldfastError.
+
+    The engine's own words are dropped from the message, since the class says the same; a foreign
+    server's text is kept whole.
+    """
+    word, _, rest = text.partition(" ")
+    cls = _BY_WORD.get(word, HoldfastError)
+    return cls(rest if cls.code == word and rest else text)
