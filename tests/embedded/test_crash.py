@@ -72,6 +72,7 @@ def test_a_server_that_keeps_dying_is_given_up(home: Path) -> None:
         kill_9(server_pid(home))
         wait_until_gone(home)
         assert embedded.status(home).state == "failed"
+        assert not membership.socket.exists()
         membership.revive()  # by hand it may be tried again
         assert answers(membership.url)
 

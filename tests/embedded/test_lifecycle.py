@@ -165,11 +165,11 @@ def test_a_server_told_to_shut_down_by_a_client_stays_down(home: Path) -> None:
         assert embedded.status(home).state == "stopped"
 
 
-def test_removing_the_folder_ends_even_a_pinned_server(home: Path) -> None:
+def test_removing_the_folder_ends_even_a_pinned_server_in_use(home: Path) -> None:
     embedded.up(home)
-    old = server_pid(home)
-    shutil.rmtree(home)
-    wait_until(lambda: old not in processes_of(home), 5, "the server of the removed folder gone")
+    with embedded.join(home):
+        shutil.rmtree(home)
+        wait_until_gone(home)
 
 
 def test_a_removed_folder_does_not_harm_the_server_of_the_next_one(home: Path) -> None:
@@ -198,6 +198,17 @@ def test_status_tells_what_runs(home: Path) -> None:
         before = status.bytes_on_disk
         ask(membership.url, "SET", "k", "v" * 10_000)
         assert embedded.status(home).bytes_on_disk >= before + 10_000
+
+
+def test_status_names_no_server_that_is_gone(home: Path) -> None:
+    embedded.up(home)
+    embedded.down(home)
+    for how in ("stopped", "ready"):  # and as a killed keeper leaves it
+        edit_record(home, state=how, server_pid=1)
+        status = embedded.status(home)
+        assert (status.running, status.pinned) == (False, False)
+        assert (status.pid, status.url, status.durability) == (None, None, None)
+        assert status.state == {"stopped": "stopped", "ready": "killed"}[how]
 
 
 def test_status_of_a_folder_that_is_not_there_creates_nothing(home: Path) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.embedded.people import User, processes_of, script
+from tests.embedded.people import User, answers, processes_of, running, script
+from tests.servers import wait_until
+
+from holdfast import embedded
 
 
 def test_many_processes_that_start_at_once_share_exactly_one_server(home: Path) -> None:
@@ -16,6 +19,18 @@ def test_many_processes_that_start_at_once_share_exactly_one_server(home: Path) 
         assert (home / "valkey.log").read_text().count("Server initialized") == 1
         for user in users:
             user.kill()
+
+
+def test_who_joins_while_the_server_is_being_stopped_gets_the_next_one(home: Path) -> None:
+    with User(home) as user:
+        user.joined()
+        run = running(home).run
+        (home / "stop").write_text(run)
+        # It still answers for a moment, but whoever took it then would lose it.
+        wait_until(lambda: embedded.status(home).state == "stopping", 5, "stopping")
+        with embedded.join(home) as membership:
+            assert running(home).run != run
+            assert answers(membership.url)
 
 
 def test_who_joins_while_the_last_user_leaves_always_gets_a_server(home: Path) -> None:

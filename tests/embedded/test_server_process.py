@@ -9,30 +9,30 @@ from tests.servers import standalone_server, wait_until
 
 from holdfast import embedded
 from holdfast.embedded import server
-from holdfast.embedded.server import Setting
 
 
-def test_a_server_dies_with_a_parent_that_was_killed(tmp_path: Path) -> None:
+def test_a_server_dies_with_a_parent_that_was_killed(short: Path) -> None:
     source = """
 import sys
 from pathlib import Path
 from holdfast.embedded import binary, server
 tmp = Path(sys.argv[1])
-print(server.spawn(binary(), {"port": 0}, tmp / "log").pid, flush=True)
+settings = {**server.options(tmp, "fast"), "port": 0, "unixsocket": tmp / "socket"}
+print(server.spawn(binary(), settings, tmp / "log").pid, flush=True)
 sys.stdin.read()
 """
-    with script(source, tmp_path) as parent:
+    with script(source, short) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
-        assert not is_dead(child)
+        wait_until(lambda: server.ping(short / "socket") == "ready", 5, "the server ready")
         parent.kill()
     wait_until(lambda: is_dead(child), 5, "the server dead")
 
 
-def test_stopping_kills_a_server_that_does_not_react(tmp_path: Path) -> None:
-    socket = tmp_path / "socket"
-    settings: dict[str, Setting] = {"port": 0, "dir": tmp_path, "unixsocket": socket}
-    process = server.spawn(embedded.binary(), settings, tmp_path / "log")
+def test_stopping_kills_a_server_that_does_not_react(short: Path) -> None:
+    socket = short / "socket"
+    settings = {**server.options(short, "fast"), "port": 0, "unixsocket": socket}
+    process = server.spawn(embedded.binary(), settings, short / "log")
     wait_until(lambda: server.ping(socket) == "ready", 5, "the server ready")
     os.kill(process.pid, signal.SIGSTOP)
     server.stop(process, grace_seconds=0.1)

@@ -49,7 +49,7 @@ def home() -> Path:
 
 class Folder:
     def __init__(self, path: Path | None = None) -> None:
-        # Resolved: two roads to one folder must lead to one server.
+        # Resolved: true wherever the process goes, and one socket whichever road led here.
         self.path = home() if path is None else Path(path).expanduser().resolve()
         self.users_lock = self.path / "users.lock"
         self.keeper_lock = self.path / "keeper.lock"

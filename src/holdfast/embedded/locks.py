@@ -32,8 +32,8 @@ POLL_SECONDS = 0.01
 
 
 def open_lock(path: Path) -> int:
-    """A new descriptor, closed on exec: each one is a contender of its own."""
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """A new descriptor: each one is a contender of its own. Python closes it on exec."""
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 
 
 def try_lock(fd: int, *, shared: bool = False) -> bool:
@@ -68,7 +68,7 @@ def exclusive(path: Path) -> Iterator[int | None]:
 def is_held(path: Path) -> bool:
     """Whether somebody holds it exclusively; leaves no trace, not even the file."""
     with suppress(FileNotFoundError):
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDWR)
         try:
             return not try_lock(fd, shared=True)
         finally:

@@ -103,28 +103,31 @@ def _reason(text: object, what: str) -> bytes:
 
 
 class Packed:
-    """A checked message, ready to be part of a send call."""
+    """A checked message, ready to be part of a send call.
 
-    __slots__ = ("dedup_id", "envelope", "group", "when")
+    `home`: messages with the same one go to the same shard, for the sake of their order, or so
+    that a duplicate meets the first.
+    """
 
-    def __init__(self, envelope: bytes, when: str, dedup_id: str, group: str | None) -> None:
+    __slots__ = ("dedup_id", "envelope", "home", "when")
+
+    def __init__(self, envelope: bytes, when: str = "", dedup_id: str = "", home: str = "") -> None:
         self.envelope = envelope
         self.when = when
         self.dedup_id = dedup_id
-        self.group = group
+        self.home = home
 
 
 def pack(message: Any, codec: Codec[Any] | None = None, unique: str | None = None) -> Packed:
     """Check and pack one message: an Outgoing, or anything that can be a body."""
-    if type(message) is bytes and unique is None:
-        return Packed(plain_envelope(message), "", "", None)
     if not isinstance(message, Outgoing):
         message = Outgoing(message)
     dedup_id = ""
     if message.dedup_id is not None:
         dedup_id = names.check(message.dedup_id, "dedup_id")
     when = _when(message.delay, message.due)
-    return Packed(envelope(message, codec, unique), when, dedup_id, message.group)
+    packed = envelope(message, codec, unique)
+    return Packed(packed, when, dedup_id, message.group or unique or dedup_id)
 
 
 def send(

@@ -12,13 +12,13 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from holdfast.client._async.delivery import AsyncDelivery
 from holdfast.client.backoff import Backoff
-from holdfast.client.io_async import Background, Lock, sleep, stop_iteration
+from holdfast.client.io_async import Background, Lock, sleep
 from holdfast.errors import HoldfastError, TryAgain
 from holdfast.settings import Seconds, milliseconds
 
@@ -53,7 +53,8 @@ class AsyncConsumer:
         self._idle = idle
         self._ready: deque[AsyncDelivery] = deque()
         self._held: dict[AsyncDelivery, None] = {}
-        self._acks: list[AsyncDelivery] = []
+        # Another thread may add while we send: only ever append, and pop from the left.
+        self._acks: deque[AsyncDelivery] = deque()
         self._acks_since = 0.0
         self._ack_lock = Lock()
         self._lease_seconds = 0.0
@@ -62,20 +63,21 @@ class AsyncConsumer:
 
     # ---- iteration ------------------------------------------------------------------------
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> AsyncDelivery:
-        if self._keeper is None and not self._stopping:
-            await self._start()
-        if len(self._acks) >= self._ack_every:
-            await self._flush()
-        if not self._ready:
-            await self._refill()
-        if not self._ready:
+    async def __aiter__(self) -> AsyncIterator[AsyncDelivery]:
+        """A generator, so that breaking out of the loop closes the consumer too."""
+        try:
+            if self._keeper is None and not self._stopping:
+                await self._start()
+            while True:
+                if len(self._acks) >= self._ack_every:
+                    await self._flush()
+                if not self._ready:
+                    await self._refill()
+                if not self._ready:
+                    return
+                yield self._ready.popleft()
+        finally:
             await self.close()
-            raise stop_iteration
-        return self._ready.popleft()
 
     async def _start(self) -> None:
         lease = self._lease
@@ -129,14 +131,14 @@ class AsyncConsumer:
     async def _flush(self) -> None:
         """Send the acks gathered so far. Those that a lost connection kept from going are kept."""
         async with self._ack_lock:
-            acks, self._acks = self._acks, []
+            acks = [self._acks.popleft() for _ in range(len(self._acks))]
             if not acks:
                 return
             try:
                 done = await self._queue.ack_many(acks)
             except TryAgain as error:
                 log.warning("acking on %r: %s; trying again", self._queue.name, error)
-                self._acks = acks + self._acks
+                self._acks.extendleft(reversed(acks))
                 return
             for delivery in acks:
                 self._held.pop(delivery, None)

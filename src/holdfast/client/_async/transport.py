@@ -12,7 +12,7 @@ import os
 import random
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from redis.crc import key_slot
@@ -425,12 +425,17 @@ class AsyncTransport:
             )
         return answers[-1]
 
-    async def connection_to(self, key: str) -> Connection:
-        """A connection of the caller's own, for subscribing. The caller disconnects it."""
+    async def connection_to(
+        self, key: str, have: Mapping[str, Connection]
+    ) -> tuple[str, Connection]:
+        """A connection of the caller's own to the node of a key, and the node's name: one that the
+        caller has, or a new one. The caller disconnects it."""
         node = await self._node_for(key)
+        if str(node) in have:
+            return str(node), have[str(node)]
         own = connection(self.address, node.host, node.port, self._timeout)
         await own.connect()
-        return own
+        return str(node), own
 
     async def close(self) -> None:
         self._closed = True

@@ -13,13 +13,13 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from holdfast.client._sync.delivery import Delivery
 from holdfast.client.backoff import Backoff
-from holdfast.client.io_sync import Background, Lock, sleep, stop_iteration
+from holdfast.client.io_sync import Background, Lock, sleep
 from holdfast.errors import HoldfastError, TryAgain
 from holdfast.settings import Seconds, milliseconds
 
@@ -54,7 +54,8 @@ class Consumer:
         self._idle = idle
         self._ready: deque[Delivery] = deque()
         self._held: dict[Delivery, None] = {}
-        self._acks: list[Delivery] = []
+        # Another thread may add while we send: only ever append, and pop from the left.
+        self._acks: deque[Delivery] = deque()
         self._acks_since = 0.0
         self._ack_lock = Lock()
         self._lease_seconds = 0.0
@@ -63,20 +64,21 @@ class Consumer:
 
     # ---- iteration ------------------------------------------------------------------------
 
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Delivery:
-        if self._keeper is None and not self._stopping:
-            self._start()
-        if len(self._acks) >= self._ack_every:
-            self._flush()
-        if not self._ready:
-            self._refill()
-        if not self._ready:
+    def __iter__(self) -> Iterator[Delivery]:
+        """A generator, so that breaking out of the loop closes the consumer too."""
+        try:
+            if self._keeper is None and not self._stopping:
+                self._start()
+            while True:
+                if len(self._acks) >= self._ack_every:
+                    self._flush()
+                if not self._ready:
+                    self._refill()
+                if not self._ready:
+                    return
+                yield self._ready.popleft()
+        finally:
             self.close()
-            raise stop_iteration
-        return self._ready.popleft()
 
     def _start(self) -> None:
         lease = self._lease
@@ -130,14 +132,14 @@ class Consumer:
     def _flush(self) -> None:
         """Send the acks gathered so far. Those that a lost connection kept from going are kept."""
         with self._ack_lock:
-            acks, self._acks = self._acks, []
+            acks = [self._acks.popleft() for _ in range(len(self._acks))]
             if not acks:
                 return
             try:
                 done = self._queue.ack_many(acks)
             except TryAgain as error:
                 log.warning("acking on %r: %s; trying again", self._queue.name, error)
-                self._acks = acks + self._acks
+                self._acks.extendleft(reversed(acks))
                 return
             for delivery in acks:
                 self._held.pop(delivery, None)

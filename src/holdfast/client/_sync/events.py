@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from holdfast.client.io_sync import Connection, read_within, sleep, stop_iteration
+from holdfast.client.io_sync import Connection, read_within, stop_iteration
 from holdfast.engine import calls, notes
 from holdfast.engine.keys import QueueRef
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.client._sync.queue import Queue
 
 _LISTEN = 60.0
+_PATIENCE = 0.5
 
 
 class Events:
@@ -33,7 +34,7 @@ class Events:
         self._kinds = kinds
         self._found: deque[notes.Event] = deque()
         self._refs: dict[bytes, QueueRef] = {}
-        self._connections: dict[QueueRef, Connection] = {}
+        self._connections: dict[str, Connection] = {}
         self._renew = 0.0
         self._open = False
 
@@ -42,15 +43,17 @@ class Events:
         for ref in self._queue.refs():
             self._refs[ref.below("events").encode()] = ref
         self._renewed()
-        for ref in self._refs.values():
-            self._subscribe(ref)
+        self._subscribe()
         return self
 
-    def _subscribe(self, ref: QueueRef) -> None:
-        own = self._queue.transport.connection_to(ref.key)
-        own.send_command("SSUBSCRIBE", ref.below("events"))
-        own.read_response(disable_decoding=True)
-        self._connections[ref] = own
+    def _subscribe(self) -> None:
+        """One connection per node, for all shards that live there."""
+        for channel, ref in self._refs.items():
+            node, own = self._queue.transport.connection_to(ref.key, self._connections)
+            self._connections[node] = own
+            own.send_command("SSUBSCRIBE", channel)
+            while (answer := own.read_response(disable_decoding=True))[0] != b"ssubscribe":
+                self._take(answer)
 
     def _renewed(self) -> None:
         if time.monotonic() < self._renew:
@@ -63,31 +66,35 @@ class Events:
         """The next event, or None if none came in `timeout` seconds (None: wait for ever)."""
         give_up = None if timeout is None else time.monotonic() + timeout
         while not self._found and self._open:
-            self._renewed()
-            for ref in list(self._connections):
-                self._read(ref, 0.001 if len(self._connections) > 1 else self._patience(give_up))
-            if self._found or (give_up is not None and time.monotonic() >= give_up):
+            left = _PATIENCE if give_up is None else min(give_up - time.monotonic(), _PATIENCE)
+            try:
+                self._renewed()
+                for own in list(self._connections.values()):
+                    self._read(own, max(left / len(self._connections), 0.001))
+            except (RedisConnectionError, OSError):
+                self._reconnect()
+            if give_up is not None and time.monotonic() >= give_up:
                 break
-            if len(self._connections) > 1:
-                sleep(0.005)
         return self._found.popleft() if self._found else None
 
-    def _patience(self, give_up: float | None) -> float:
-        return 0.5 if give_up is None else min(max(give_up - time.monotonic(), 0.001), 0.5)
+    def _reconnect(self) -> None:
+        for own in self._connections.values():
+            own.disconnect()
+        self._connections.clear()
+        self._renew = 0.0
+        self._renewed()
+        self._subscribe()
 
-    def _read(self, ref: QueueRef, seconds: float) -> None:
+    def _read(self, own: Connection, seconds: float) -> None:
         try:
-            message = read_within(self._connections[ref], seconds)
+            self._take(read_within(own, seconds))
         except TimeoutError:
             return
-        except (RedisConnectionError, OSError):
-            self._connections[ref].disconnect()
-            self._renew = 0.0
-            self._renewed()
-            self._subscribe(ref)
-            return
-        if message[0] == b"smessage":
-            for event in notes.expand(message[2], self._queue.name, ref.shard):
+
+    def _take(self, message: list[bytes]) -> None:
+        kind, channel, note = message
+        if kind == b"smessage":
+            for event in notes.expand(note, self._queue.name, self._refs[channel].shard):
                 if not self._kinds or event.kind in self._kinds:
                     self._found.append(event)
 

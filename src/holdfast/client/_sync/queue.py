@@ -144,10 +144,7 @@ class Queue:
         Then the id is that one's, and `.duplicate` is True. A dead letter frees the name.
         """
         message = Outgoing(body, delay, due, priority, attributes, group, None, ttl)
-        packed = calls.pack(message, self.codec, unique)
-        if group is None:  # else its group decides where it goes
-            packed.group = unique
-        return (self._send_packed([packed]))[0]
+        return (self._send_packed([calls.pack(message, self.codec, unique)]))[0]
 
     def _send_packed(self, messages: Sequence[Packed]) -> list[MessageId]:
         refs = self._shards()
@@ -157,8 +154,7 @@ class Queue:
         by_shard: dict[int, list[int]] = {}
         self._turn += 1
         for i, m in enumerate(messages):
-            home = m.group or m.dedup_id
-            shard = crc32(home.encode()) if home else self._turn
+            shard = crc32(m.home.encode()) if m.home else self._turn
             by_shard.setdefault(shard % len(refs), []).append(i)
         ids: dict[int, MessageId] = {}
         for shard, places in by_shard.items():
@@ -217,6 +213,8 @@ class Queue:
                 seconds = min(left, _LOOK_AGAIN)
                 if next_ms > 0:
                     seconds = min(seconds, next_ms / 1000 + 0.001)
+                if dead and len(refs) > 1:  # nobody forwards a death in another shard
+                    seconds = min(seconds, 0.5)
                 left_ms = max(int((left - seconds) * 1000), 0)
                 call = calls.receive(refs[0], count, lease, left_ms, dead=dead)
                 marker = refs[0].below("wake_dead" if dead else "wake")

@@ -13,7 +13,7 @@ import os
 import random
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from redis.crc import key_slot
@@ -424,12 +424,15 @@ class Transport:
             )
         return answers[-1]
 
-    def connection_to(self, key: str) -> Connection:
-        """A connection of the caller's own, for subscribing. The caller disconnects it."""
+    def connection_to(self, key: str, have: Mapping[str, Connection]) -> tuple[str, Connection]:
+        """A connection of the caller's own to the node of a key, and the node's name: one that the
+        caller has, or a new one. The caller disconnects it."""
         node = self._node_for(key)
+        if str(node) in have:
+            return str(node), have[str(node)]
         own = connection(self.address, node.host, node.port, self._timeout)
         own.connect()
-        return own
+        return str(node), own
 
     def close(self) -> None:
         self._closed = True

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+
+import pytest
+
+import holdfast
+from holdfast import AsyncClient, AsyncQueue
+
+
+@pytest.fixture
+async def hf(url: str) -> AsyncIterator[AsyncClient]:
+    async with holdfast.connect_async(url) as client:
+        yield client
+
+
+@pytest.fixture
+def q(hf: AsyncClient) -> AsyncQueue:
+    return hf.queue(f"q-{secrets.token_hex(4)}")

@@ -1,0 +1,80 @@
+"""Waiting: a receive with `wait` gets a message when there is one, and not before."""
+
+from __future__ import annotations
+
+import time
+
+from tests.client.together import after
+
+from holdfast import AsyncClient, AsyncQueue
+
+
+async def test_waiting_for_nothing_ends_when_the_time_is_over(q: AsyncQueue) -> None:
+    start = time.monotonic()
+    assert await q.receive(wait=0.3) is None
+    assert 0.3 <= time.monotonic() - start < 2
+
+
+async def test_a_message_sent_meanwhile_wakes_the_waiter(hf: AsyncClient, q: AsyncQueue) -> None:
+    async with after(0.1, hf, lambda client: client.queue(q.name).send(b"x")):
+        d = await q.receive(wait=20)
+    assert d is not None
+    assert d.body == b"x"
+
+
+async def test_a_message_that_falls_due_wakes_the_waiter_in_time(q: AsyncQueue) -> None:
+    await q.send(b"x", delay=0.4)
+    start = time.monotonic()
+    d = await q.receive(wait=20)
+    assert d is not None
+    assert 0.35 <= time.monotonic() - start < 2
+
+
+async def test_a_delayed_message_sent_meanwhile_is_waited_for(
+    hf: AsyncClient, q: AsyncQueue
+) -> None:
+    async with after(0.1, hf, lambda client: client.queue(q.name).send(b"x", delay=0.3)):
+        d = await q.receive(wait=20)
+    assert d is not None
+
+
+async def test_a_lease_that_ends_wakes_the_waiter(q: AsyncQueue) -> None:
+    await q.send(b"x")
+    first = await q.receive(lease=0.4)
+    second = await q.receive(wait=20)
+    assert first is not None
+    assert second is not None
+    assert (second.id, second.receives) == (first.id, 2)
+
+
+async def test_resume_wakes_the_waiter(hf: AsyncClient, q: AsyncQueue) -> None:
+    await q.send(b"x")
+    await q.pause()
+    async with after(0.1, hf, lambda client: client.queue(q.name).resume()):
+        assert await q.receive(wait=20) is not None
+
+
+async def test_the_end_of_a_pause_wakes_the_waiter(q: AsyncQueue) -> None:
+    await q.send(b"x")
+    await q.pause(0.3)
+    assert await q.receive(wait=20) is not None
+
+
+async def test_a_death_wakes_who_waits_for_dead_letters(hf: AsyncClient, q: AsyncQueue) -> None:
+    await q.send(b"x")
+    d = await q.receive()
+    assert d is not None
+    async with after(0.1, hf, lambda client: client.queue(q.name).bury(d.receipt, "bad")):
+        [dead] = await q.receive_dead(wait=20)
+    assert dead.id == d.id
+
+
+async def test_a_waiter_on_a_sharded_queue_is_woken_by_any_shard(
+    hf: AsyncClient, q: AsyncQueue
+) -> None:
+    await q.configure(shards=4)
+    for _ in range(4):
+        async with after(0.05, hf, lambda client: client.queue(q.name).send(b"x")):
+            d = await q.receive(wait=20)
+        assert d is not None
+        await d.ack()
