@@ -46,7 +46,7 @@ class Repeat(Enum):
 
 
 class Call(Generic[T]):
-    __slots__ = ("args", "parse", "ref", "repeat", "verb")
+    __slots__ = ("args", "parse", "reads", "ref", "repeat", "verb")
 
     def __init__(
         self,
@@ -55,12 +55,15 @@ class Call(Generic[T]):
         args: Sequence[Argument],
         parse: Callable[[Any], T],
         repeat: Repeat = Repeat.FREELY,
+        *,
+        reads: bool = False,
     ) -> None:
         self.verb = verb
         self.ref = ref
         self.args = args
         self.parse = parse
         self.repeat = repeat
+        self.reads = reads
 
     def command(self) -> tuple[Argument, ...]:
         return ("FCALL", f"{library.NAME}_{self.verb}", 1, self.ref.key, *self.args)
@@ -211,15 +214,19 @@ def inspect(
     codec: Codec[Any] | None = None,
 ) -> Call[replies.Page]:
     args = [of, start, count, group, cursor]
-    return Call("inspect", ref, args, lambda reply: replies.page(reply, of, ref.shard, codec))
+    return Call(
+        "inspect", ref, args, lambda reply: replies.page(reply, of, ref.shard, codec), reads=True
+    )
 
 
 def get(ref: QueueRef, packed_id: bytes, codec: Codec[Any] | None) -> Call[Message | None]:
-    return Call("get", ref, [packed_id], lambda reply: replies.found(reply, ref.shard, codec))
+    return Call(
+        "get", ref, [packed_id], lambda reply: replies.found(reply, ref.shard, codec), reads=True
+    )
 
 
 def sources(ref: QueueRef, cursor: str) -> Call[replies.Sources]:
-    return Call("sources", ref, [cursor], replies.sources)
+    return Call("sources", ref, [cursor], replies.sources, reads=True)
 
 
 def find(
@@ -268,11 +275,11 @@ def resume(ref: QueueRef) -> Call[int]:
 
 def configure(ref: QueueRef, wire: dict[str, int | str]) -> Call[Settings]:
     text = msgspec.json.encode(wire) if wire else b""
-    return Call("configure", ref, [text], from_wire)
+    return Call("configure", ref, [text], from_wire, reads=not wire)
 
 
 def stats(ref: QueueRef) -> Call[replies.Stats]:
-    return Call("stats", ref, [], replies.stats)
+    return Call("stats", ref, [], replies.stats, reads=True)
 
 
 def tend(ref: QueueRef, wait_ms: int = 0) -> Call[tuple[bool, int]]:

@@ -409,19 +409,21 @@ class AsyncTransport:
         commands: list[tuple[Argument, ...]] = [call.command()]
         if asking:
             commands.insert(0, ("ASKING",))
-        if self._replicas:
-            commands.append(("WAIT", self._replicas, int(self._timeout * 1000)))
+        replicas = 0 if call.reads else self._replicas
+        if replicas:
+            # Shorter than our own time-out: the count must come back, whatever it is.
+            commands.append(("WAIT", replicas, int(self._timeout * 800)))
         if after is None:
             answers = await node.exchange(commands)
         else:
             answers = await node.exchange_after(*after, commands)
-        confirmed = answers.pop() if self._replicas else 0
+        confirmed = answers.pop() if replicas else 0
         if isinstance(answers[-1], RedisError):
             raise answers[-1]
-        if confirmed < self._replicas:
+        if confirmed < replicas:
             raise NotReplicated(
                 f"{call.verb} on {call.ref.name!r} is done, but {confirmed} of "
-                f"{self._replicas} replicas confirmed it in {self._timeout:g} s"
+                f"{replicas} replicas confirmed it in {self._timeout * 0.8:g} s"
             )
         return answers[-1]
 

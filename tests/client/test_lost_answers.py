@@ -1,0 +1,127 @@
+"""A call whose answer was lost: repeated where that is safe, reported where it is not."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+from tests.client.proxy import Proxy, proxied
+
+import holdfast
+from holdfast import AnswerLost, Client, Outgoing, Queue, Unavailable
+
+
+@pytest.fixture
+def proxy(url: str) -> Iterator[Proxy]:
+    with proxied(url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def hf(proxy: Proxy) -> Iterator[Client]:
+    with holdfast.connect(proxy.url) as client:
+        yield client
+
+
+@pytest.fixture
+def q(hf: Client) -> Queue:
+    return hf.queue(f"lost-{secrets.token_hex(4)}")
+
+
+def test_a_send_whose_answer_was_lost_is_sent_once(proxy: Proxy, q: Queue) -> None:
+    q.send(b"first")
+    proxy.lose(b"hf1_send", times=3)
+    mid = q.send(b"second")
+    assert proxy.lost == 3
+    assert q.stats().sent == 2
+    assert [m.id for m in q.inspect("ready")][-1] == mid
+
+
+def test_a_batch_whose_answer_was_lost_is_sent_once_and_its_ids_are_right(
+    proxy: Proxy, q: Queue
+) -> None:
+    proxy.lose(b"hf1_send")
+    ids = q.send_many([b"a", Outgoing(b"b", dedup_id="x"), Outgoing(b"c", dedup_id="x")])
+    assert proxy.lost == 1
+    assert q.stats().sent == 2
+    assert ids[1] == ids[2]
+    assert [i.duplicate for i in ids] == [False, False, True]
+    assert [m.id for m in q.inspect("ready")] == ids[:2]
+
+
+def test_ensure_whose_answer_was_lost_still_says_that_it_sent(proxy: Proxy, q: Queue) -> None:
+    proxy.lose(b"hf1_send")
+    assert not q.ensure("once", b"x").duplicate
+    assert q.stats().sent == 1
+
+
+def test_acks_are_repeated_and_the_message_is_gone(proxy: Proxy, q: Queue) -> None:
+    q.send(b"x")
+    d = q.receive()
+    assert d is not None
+    proxy.lose(b"hf1_ack")
+    q.ack(d)
+    assert proxy.lost == 1
+    assert q.stats().total == 0
+
+
+def test_what_a_lost_receive_took_comes_back_when_its_lease_ends(proxy: Proxy, q: Queue) -> None:
+    q.configure(lease=0.3)
+    q.send(b"x")
+    proxy.lose(b"hf1_receive")
+    d = q.receive(wait=20)
+    assert d is not None
+    assert d.receives == 2
+
+
+def test_a_redrive_whose_answer_was_lost_is_not_repeated(proxy: Proxy, q: Queue) -> None:
+    q.send_many([b"a", b"b"])
+    q.bury_many(q.receive_many(2), "bad")
+    proxy.lose(b"hf1_redrive")
+    with pytest.raises(AnswerLost, match=f"the answer to redrive on '{q.name}' was lost") as caught:
+        q.redrive(1)
+    assert "look at stats or inspect to see whether it was done" in str(caught.value)
+    assert q.stats().redriven == 1
+
+
+def test_a_consumer_does_not_notice_cut_connections(proxy: Proxy, q: Queue) -> None:
+    q.send_many([b"%d" % i for i in range(300)])
+    seen: list[bytes] = []
+    for d in q.consume(prefetch=50, lease=30, idle=0.3):
+        with d:
+            seen.append(d.body)
+            if len(seen) % 70 == 0:
+                proxy.cut()
+    assert sorted(set(seen), key=int) == [b"%d" % i for i in range(300)]
+    assert q.stats().total == 0
+
+
+def test_events_go_on_after_a_cut(proxy: Proxy, q: Queue) -> None:
+    with q.events("sent") as events:
+        q.send(b"a")
+        assert events.get(5) is not None
+        proxy.cut()
+        # The first look finds the connection gone and renews it; what is sent after that is heard.
+        events.get(0.3)
+        mid = q.send(b"b")
+        heard = events.get(5)
+    assert heard is not None
+    assert heard.id == mid
+
+
+def test_a_server_that_stays_away_is_unavailable(url: str) -> None:
+    with proxied(url) as proxy:
+        gone = proxy.url
+    with (
+        holdfast.connect(gone, retry_for=0.3) as hf,
+        pytest.raises(Unavailable, match=r"no answer from redis://127.0.0.1:\d+/0 for 0.3 s"),
+    ):
+        hf.queue("x").send(b"x")
+
+
+def test_a_closed_client_says_so(url: str) -> None:
+    hf = holdfast.connect(url)
+    hf.close()
+    with pytest.raises(Unavailable, match="this client is closed; connect again"):
+        hf.queue("x").send(b"x")
