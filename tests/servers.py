@@ -144,6 +144,13 @@ class Server:
         assert isinstance(answer, dict)
         return answer
 
+    def is_primary(self) -> bool:
+        """Its role now. While Sentinel promotes a replica, the replica drops its connections."""
+        try:
+            return bool(self.info("replication")["role"] == "master")
+        except redis.ConnectionError:
+            return False
+
     def _answers(self) -> bool:
         return server.ping(self.address) == "ready"
 
@@ -246,7 +253,7 @@ def sentinel(tmp: Path) -> Iterator[Watched]:
         config = folder / "sentinel.conf"  # a file, since Sentinel keeps its state in it
         config.write_text(
             f"sentinel monitor {MASTER_NAME} {HOST} {both.primary.port} 1\n"
-            f"sentinel down-after-milliseconds {MASTER_NAME} 500\n"
+            f"sentinel down-after-milliseconds {MASTER_NAME} 1000\n"
             f"sentinel failover-timeout {MASTER_NAME} 3000\n"
         )
         with _started(

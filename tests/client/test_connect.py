@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import ssl
 from pathlib import Path
 
 import pytest
 import redis
 import trustme
-from tests.client.proxy import proxied
-from tests.servers import cluster, primary_with_replica, sentinel, standalone_server, wait_until
 
 import holdfast
-from holdfast import InvalidArgument, NotReplicated, Refused, Unavailable, WrongType
+from holdfast import InvalidArgument, NotReplicated, Refused, Unavailable, WrongType, embedded
 from holdfast.client.address import parse
+from tests.client.proxy import proxied
+from tests.servers import cluster, primary_with_replica, sentinel, standalone_server, wait_until
 
 
 def test_with_no_url_the_embedded_server_is_used(
@@ -29,6 +30,17 @@ def test_with_no_url_the_embedded_server_is_used(
         d = hf.queue("q").receive()
         assert d is not None
         assert d.body == b"x"
+
+
+def test_the_embedded_server_is_started_again_when_it_was_killed(tmp_path: Path) -> None:
+    with holdfast.connect(home=tmp_path / "home") as hf:
+        q = hf.queue("q")
+        q.send(b"before")
+        running = embedded.status(tmp_path / "home")
+        assert running.pid is not None
+        os.kill(running.pid, signal.SIGKILL)
+        q.send(b"after")
+        assert [d.body for d in q.receive_many(2)] == [b"before", b"after"]
 
 
 def test_the_environment_names_the_server(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

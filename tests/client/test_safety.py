@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.servers import standalone_server
 
 import holdfast
 from holdfast import HoldfastWarning, NotSafe
 from holdfast.client import safety
+from tests.servers import standalone_server
 
 
 def test_a_server_without_persistence_is_warned_about(tmp_path: Path) -> None:

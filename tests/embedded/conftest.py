@@ -8,9 +8,9 @@ from shutil import rmtree
 from tempfile import mkdtemp
 
 import pytest
-from tests.embedded.people import wait_until_gone
 
 from holdfast import embedded
+from tests.embedded.people import wait_until_gone
 
 
 @pytest.fixture(scope="session")

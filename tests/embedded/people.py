@@ -13,11 +13,11 @@ from types import TracebackType
 from typing import Any
 
 import redis
-from tests.servers import wait_until
 
 from holdfast.embedded import locks, record
 from holdfast.embedded.folder import Folder
 from holdfast.embedded.record import Record
+from tests.servers import wait_until
 
 _JOIN_AND_STAY = """
 import sys

@@ -6,6 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+from holdfast import embedded
+from holdfast.embedded import locks
+from holdfast.embedded.folder import Folder
+from holdfast.errors import Unavailable
 from tests.embedded.people import (
     User,
     answers,
@@ -17,11 +22,6 @@ from tests.embedded.people import (
     wait_until_gone,
 )
 from tests.servers import wait_until
-
-from holdfast import embedded
-from holdfast.embedded import locks
-from holdfast.embedded.folder import Folder
-from holdfast.errors import Unavailable
 
 
 def test_the_server_ends_when_its_last_user_was_killed(home: Path) -> None:

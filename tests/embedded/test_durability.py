@@ -3,10 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.embedded.people import ask, wait_until_gone
 
 from holdfast import embedded
 from holdfast.errors import InvalidArgument
+from tests.embedded.people import ask, wait_until_gone
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ import stat
 from pathlib import Path
 
 import pytest
-from tests.embedded.people import User, answers, ask, wait_until_gone
 
 from holdfast import embedded
 from holdfast.embedded.folder import LONGEST_SOCKET_PATH
 from holdfast.errors import InvalidArgument
+from tests.embedded.people import User, answers, ask, wait_until_gone
 
 
 @pytest.fixture

@@ -8,6 +8,12 @@ import sys
 from pathlib import Path
 
 import redis
+
+from holdfast import embedded
+from holdfast.embedded import locks, record, server
+from holdfast.embedded.folder import Folder
+from holdfast.embedded.membership import url_of
+from holdfast.embedded.record import Record
 from tests.embedded.people import (
     User,
     answers,
@@ -22,12 +28,6 @@ from tests.embedded.people import (
     wait_until_gone,
 )
 from tests.servers import wait_until
-
-from holdfast import embedded
-from holdfast.embedded import locks, record, server
-from holdfast.embedded.folder import Folder
-from holdfast.embedded.membership import url_of
-from holdfast.embedded.record import Record
 
 
 def test_up_stays_although_nobody_uses_it_until_down(home: Path) -> None:

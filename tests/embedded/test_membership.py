@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from holdfast import embedded
+from holdfast.errors import InvalidArgument
 from tests.embedded.people import (
     User,
     answers,
@@ -17,9 +20,6 @@ from tests.embedded.people import (
     stays_true,
     wait_until_gone,
 )
-
-from holdfast import embedded
-from holdfast.errors import InvalidArgument
 
 
 def test_second_process_joins_the_first(home: Path) -> None:

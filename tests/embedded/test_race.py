@@ -5,10 +5,9 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
+from holdfast import embedded
 from tests.embedded.people import User, answers, processes_of, running, script
 from tests.servers import wait_until
-
-from holdfast import embedded
 
 
 def test_many_processes_that_start_at_once_share_exactly_one_server(home: Path) -> None:

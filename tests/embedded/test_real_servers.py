@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import redis
+
 from tests.servers import (
     HOST,
     DidNotStartError,
@@ -67,7 +68,7 @@ def test_replica_follows_and_sentinel_promotes_it(tmp_path: Path) -> None:
             watched.primary.port,
         )
         watched.primary.kill()
-        wait_until(lambda: watched.replica.info("replication")["role"] == "master", 20, "failover")
+        wait_until(watched.replica.is_primary, 20, "failover")
 
 
 def test_debian_redis_is_redis_or_nothing(tmp_path: Path) -> None:

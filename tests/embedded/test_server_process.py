@@ -4,11 +4,10 @@ import os
 import signal
 from pathlib import Path
 
-from tests.embedded.people import is_dead, script
-from tests.servers import standalone_server, wait_until
-
 from holdfast import embedded
 from holdfast.embedded import server
+from tests.embedded.people import is_dead, script
+from tests.servers import standalone_server, wait_until
 
 
 def test_a_server_dies_with_a_parent_that_was_killed(short: Path) -> None:

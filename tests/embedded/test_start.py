@@ -3,12 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.embedded.people import User, answers, ask, wait_until_gone
-from tests.servers import wait_until
 
 from holdfast import embedded
 from holdfast.embedded import log, start
 from holdfast.errors import Unavailable
+from tests.embedded.people import User, answers, ask, wait_until_gone
+from tests.servers import wait_until
 
 
 def append_only_file(home: Path, content: bytes) -> Path:

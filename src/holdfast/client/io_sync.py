@@ -21,6 +21,7 @@ __all__ = [
     "Connection",
     "Lock",
     "Producer",
+    "aside",
     "connection",
     "read_within",
     "sleep",
@@ -42,6 +43,11 @@ def connection(address: Address, host: str, port: int, timeout: float) -> Connec
     """A connection, not yet open, that never retries by itself: the transport decides that."""
     options = address.options(host, port, timeout)
     return _KINDS[address.kind](retry=Retry(NoBackoff(), 0), **options)  # type: ignore[no-any-return]
+
+
+def aside(work: Callable[[], None]) -> None:
+    """Something that may block for a while: so may we."""
+    work()
 
 
 def read_within(used: Connection, seconds: float) -> Any:

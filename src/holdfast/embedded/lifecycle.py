@@ -28,7 +28,7 @@ class Status(NamedTuple):
     running: bool
     """It answers. While it reads its data after a start it does not run yet."""
     state: str
-    """"starting", "loading", "ready", "stopping", "stopped", "failed" or "killed"."""
+    """starting, loading, ready or stopping; or how the last run ended: stopped, failed, killed."""
     pinned: bool
     """Stays although nobody uses it, until `down`."""
     pid: int | None

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TypeGuard
 
 from holdfast.embedded import locks, log, record, server
 from holdfast.embedded.folder import Folder
@@ -45,10 +46,9 @@ def ensure_running(folder: Folder, durability: str | None, *, again: bool = Fals
                     _check_it_crashed(folder)
                 logged = _start_keeper(folder, durability or DEFAULT_DURABILITY, lock)
         found = record.read(folder)
-        if found is not None and found.state == "ready":
+        if _answers(found):
             _check_durability(folder, found, durability)
-            if server.ping(Path(found.socket)) == "ready":
-                return found
+            return found
         if found is not None and found.state == "loading":
             deadline = time.monotonic() + SILENCE_SECONDS
         if time.monotonic() > deadline:
@@ -120,6 +120,13 @@ def _environment() -> dict[str, str]:
     inherited = os.environ.get("PYTHONPATH")
     path = os.pathsep.join([package_root, inherited] if inherited else [package_root])
     return {**os.environ, "PYTHONPATH": path}
+
+
+def _answers(found: Record | None) -> TypeGuard[Record]:
+    # Not without the state: a server that is being stopped still answers for a moment.
+    return (
+        found is not None and found.state == "ready" and server.ping(Path(found.socket)) == "ready"
+    )
 
 
 def _check_it_crashed(folder: Folder) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 
-from tests.client.together import after
-
 from holdfast import AsyncClient, AsyncQueue
+from tests.client.together import after
 
 
 async def test_waiting_for_nothing_ends_when_the_time_is_over(q: AsyncQueue) -> None:

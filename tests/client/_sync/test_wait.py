@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import time
 
-from tests.client.together import after_sync as after
-
 from holdfast import Client, Queue
+from tests.client.together import after_sync as after
 
 
 def test_waiting_for_nothing_ends_when_the_time_is_over(q: Queue) -> None:

@@ -12,7 +12,7 @@ import os
 import random
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from redis.crc import key_slot
@@ -22,7 +22,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from holdfast.client import failures, safety
 from holdfast.client.address import Address
-from holdfast.client.io_async import Connection, Lock, connection, read_within, sleep
+from holdfast.client.io_async import Connection, Lock, aside, connection, read_within, sleep
 from holdfast.engine import library
 from holdfast.engine.calls import Argument, Call, Repeat
 from holdfast.errors import (
@@ -155,6 +155,8 @@ class AsyncTransport:
         self._slots: dict[int, AsyncNode] = {}
         self._master: AsyncNode | None = None
         self._closed = False
+        # Brings a server of ours back to life, if that is what is needed.
+        self.revive: Callable[[], None] | None = None
 
     # ---- where to -------------------------------------------------------------------------
 
@@ -350,6 +352,8 @@ class AsyncTransport:
             raise Unavailable(
                 f"no answer from {self.address.safe} for {self._retry_for:g} s: {last}"
             ) from last
+        if self.revive is not None:
+            await aside(self.revive)
         await sleep(wait * random.uniform(0.5, 1.0))
         return min(wait * 2, 1.0)
 

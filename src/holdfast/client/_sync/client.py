@@ -8,9 +8,9 @@ import os
 import secrets
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from holdfast import embedded, names
+from holdfast import names
 from holdfast.client import safety
 from holdfast.client._sync.queue import Queue
 from holdfast.client._sync.transport import Transport
@@ -21,6 +21,9 @@ from holdfast.engine.keys import REGISTRY
 from holdfast.errors import HoldfastError, InvalidArgument
 from holdfast.message import Codec
 from holdfast.settings import milliseconds, whole
+
+if TYPE_CHECKING:
+    from holdfast.embedded import Membership
 
 log = logging.getLogger("holdfast")
 
@@ -48,8 +51,10 @@ class Client:
         url = url or os.environ.get("HOLDFAST_URL") or None
         if url and (home is not None or durability is not None):
             raise InvalidArgument("home and durability are for the embedded server, not for a URL")
-        self._membership: embedded.Membership | None = None
+        self._membership: Membership | None = None
         if url is None:
+            from holdfast import embedded  # not on every platform, and not needed for a URL
+
             self._membership = embedded.join(Path(home) if home else None, durability)
             url = self._membership.url
         try:
@@ -60,9 +65,14 @@ class Client:
         self.transport = Transport(
             self._address, timeout=timeout, retry_for=retry_for, replicas=replicas, check=check
         )
+        if self._membership is not None:
+            self.transport.revive = self._membership.revive
         # Names for calls that must not be done twice; each is used by one call at a time.
         self.senders: list[Sender] = []
         self._me = secrets.token_hex(6)
+        # What handles of the same queue know in common: how many shards it has, whether it is listed.
+        self.shards: dict[str, int] = {}
+        self.listed: set[str] = set()
         self._reaper: Background | None = None
 
     def new_sender(self) -> Sender:

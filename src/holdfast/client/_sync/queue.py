@@ -42,6 +42,8 @@ Item = TypeVar("Item", bound=Delivery | str)
 _LOOK_AGAIN = 10.0
 # What is known of which shards hold something is good for this long, seconds.
 _HINTS_LAST = 0.05
+# Queues about which a client remembers something.
+_REMEMBER = 10_000
 
 
 class Queue:
@@ -56,7 +58,6 @@ class Queue:
         self._client = client
         self.transport = client.transport
         self._refs: list[QueueRef] = []
-        self._written = False
         self._turn = 0
         self._full: list[int] = []
         self._looked = 0.0
@@ -69,22 +70,30 @@ class Queue:
 
     def _shards(self) -> list[QueueRef]:
         if not self._refs:
-            settings = self.transport.run(calls.configure(QueueRef(self.name), {}))
-            self._set_shards(settings.shards)
+            known = self._client.shards.get(self.name)
+            if known is None:
+                known = (self.transport.run(calls.configure(QueueRef(self.name), {}))).shards
+            self._set_shards(known)
         return self._refs
 
     def _set_shards(self, n: int) -> None:
         if n != len(self._refs):
             self._refs = [QueueRef(self.name, shard) for shard in range(n)]
+            if len(self._client.shards) > _REMEMBER:
+                self._client.shards.clear()
+            self._client.shards[self.name] = n
 
     def _ref(self, shard: int) -> QueueRef:
         refs = self._shards()
         return refs[shard] if shard < len(refs) else QueueRef(self.name, shard)
 
     def _register(self) -> None:
-        if not self._written:
+        listed = self._client.listed
+        if self.name not in listed:
             self.transport.command("SADD", REGISTRY, self.name, key=REGISTRY)
-            self._written = True
+            if len(listed) > _REMEMBER:
+                listed.clear()
+            listed.add(self.name)
 
     def _wake_home(self) -> None:
         """Waiters of a sharded queue block at its first shard; see lua/wake.lua."""
@@ -697,7 +706,9 @@ class Queue:
                 if self.transport.run(calls.delete(ref)):
                     break
         self.transport.command("SREM", REGISTRY, self.name, key=REGISTRY)
-        self._refs, self._written = [], False
+        self._refs = []
+        self._client.shards.pop(self.name, None)
+        self._client.listed.discard(self.name)
 
     def tend(self) -> float | None:
         """Do what time has brought: promote what is due, reclaim what has expired. Every receive

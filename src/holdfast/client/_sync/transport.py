@@ -13,7 +13,7 @@ import os
 import random
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from redis.crc import key_slot
@@ -23,7 +23,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from holdfast.client import failures, safety
 from holdfast.client.address import Address
-from holdfast.client.io_sync import Connection, Lock, connection, read_within, sleep
+from holdfast.client.io_sync import Connection, Lock, aside, connection, read_within, sleep
 from holdfast.engine import library
 from holdfast.engine.calls import Argument, Call, Repeat
 from holdfast.errors import (
@@ -156,6 +156,8 @@ class Transport:
         self._slots: dict[int, Node] = {}
         self._master: Node | None = None
         self._closed = False
+        # Brings a server of ours back to life, if that is what is needed.
+        self.revive: Callable[[], None] | None = None
 
     # ---- where to -------------------------------------------------------------------------
 
@@ -349,6 +351,8 @@ class Transport:
             raise Unavailable(
                 f"no answer from {self.address.safe} for {self._retry_for:g} s: {last}"
             ) from last
+        if self.revive is not None:
+            aside(self.revive)
         sleep(wait * random.uniform(0.5, 1.0))
         return min(wait * 2, 1.0)
 

@@ -14,7 +14,7 @@ function T.recover(keys, args)
   local q = HF.open(keys[1])
   if lease_ms < 0 then lease_ms = q.settings.lease_ms end
 
-  local held, again, over, dead_ids, dead_values = {}, {}, {}, {}, {}
+  local held, again, settled, over, dead_ids, dead_values = {}, {}, {}, {}, {}, {}
   local most = q.settings.max_receives
   -- Only batches that were there before this call: it must not meet its own.
   local entries = redis.call('ZRANGE', q.base .. K.batches, 0, 999, 'WITHSCORES')
@@ -27,28 +27,34 @@ function T.recover(keys, args)
     for i = 1, #ids do
       local v = values[i]
       if #again < count and v and string.sub(v, 4, 9) == batch then
-        held[#held + 1] = { ids[i], v }
         local r, head = HF.unleash(v)
+        local receives = HF.receives(r) + 1
         if head then
           dead_ids[#dead_ids + 1], dead_values[#dead_values + 1] = ids[i], head .. r
+          settled[#settled + 1] = { ids[i], v }
+        elseif most > 0 and receives >= most then
+          over[#over + 1] = HF.with_receives(r, receives)
+          settled[#settled + 1] = { ids[i], v }
         else
-          r = HF.with_receives(r, HF.receives(r) + 1)
-          if most > 0 and HF.receives(r) >= most then over[#over + 1] = r else again[#again + 1] = r end
+          again[#again + 1] = HF.with_receives(r, receives)
+          held[#held + 1] = { ids[i], v }
         end
       end
     end
   end
 
-  -- Out of the old batches first: leasing again writes the same hash fields.
-  HF.release(q, held)
   local first, deadline = 0, 0
-  if #again > 0 then first, deadline = HF.lease(q, again, lease_ms) end
+  if #again > 0 then
+    first, deadline = HF.lease(q, again, lease_ms)
+    HF.release(q, held, true)
+  end
   HF.bury(q, over, 'max_receives', 'recovered after ' .. elapsed_ms .. ' ms or more in hand')
   HF.rebury(q, dead_ids, dead_values)
+  HF.release(q, settled)
   q.requeued, q.received = q.requeued + #again, q.received + #again
   HF.note(q, 'requeued', again, nil, 'recovered')
   HF.note(q, 'received', again, deadline, nil, lease_ms)
-  if #held > 0 then HF.save(q) end
+  if #held + #settled > 0 then HF.save(q) end
   local n = #again
   again[n + 1], again[n + 2], again[n + 3], again[n + 4], again[n + 5] = first, deadline, 0, -1, q.settings.shards
   return again

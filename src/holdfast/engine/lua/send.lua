@@ -101,7 +101,7 @@ local function store(q, fresh)
   HF.note(q, 'sent', notes, ats)
 end
 
--- The common case, at a third of the cost: no delay, group, dedup, unique name or limit.
+-- The common case, at a third of the cost: one priority, and no delay, group, TTL, dedup or limit.
 local function send_plain(q, args)
   local settings = q.settings
   if args[4] ~= 'plain' or settings.delay_ms > 0 or settings.max_length > 0 or HF.noting(q) then return nil end
@@ -109,7 +109,7 @@ local function send_plain(q, args)
   local n = #args - 4
   for i = 5, n + 4 do
     local priority, flags = byte(args[i], 1, 2)
-    if flags ~= 0 or #args[i] < 6 or priority > 9 or (level or priority) ~= priority then return nil end
+    if not flags or flags > 1 or priority ~= (level or priority) or not HF.envelope_ok(args[i]) then return nil end
     level = priority
   end
   if n == 0 then return nil end

@@ -74,7 +74,8 @@ function HF.held(q, args, from)
 end
 
 -- Take messages out of the leased state. Call after they are safe elsewhere, or gone for good.
-function HF.release(q, held)
+-- `leased_anew`: they are in a new batch already, and only the old one must let go of them.
+function HF.release(q, held, leased_anew)
   local ids, own, counts, sizes = {}, {}, {}, {}
   for i = 1, #held do
     local id, v = held[i][1], held[i][2]
@@ -87,7 +88,7 @@ function HF.release(q, held)
     if string.byte(v, 1) % 2 == HF.OWN then own[#own + 1] = id end
   end
   if #ids == 0 then return end
-  HF.each('HDEL', q.base .. K.leased, ids, 1, #ids)
+  if not leased_anew then HF.each('HDEL', q.base .. K.leased, ids, 1, #ids) end
   if #own > 0 then HF.each('ZREM', q.base .. K.deadlines, own, 1, #own) end
   for batch, count in pairs(counts) do HF.settle(q, batch, count, sizes[batch]) end
 end

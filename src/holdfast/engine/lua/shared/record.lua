@@ -58,6 +58,7 @@ function HF.envelope_ok(e)
   if #e < 6 then return false end
   local priority, flags = string.byte(e, 1, 2)
   if priority > 9 or flags > 15 then return false end
+  if flags == 0 then return true end
   local at, size = 7, #e
   if has(flags, HF.TTL) then at = at + 6 end
   for _, flag in ipairs({ HF.GROUP, HF.UNIQUE }) do

@@ -1,0 +1,47 @@
+"""Each example runs, and prints what it promises."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(home: Path, name: str, *arguments: str) -> str:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST")}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments],
+        env=environment | {"HOLDFAST_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_example_has_a_test() -> None:
+    here = Path(__file__).read_text("utf-8")
+    for example in EXAMPLES.glob("*.py"):
+        assert f'"{example.name}"' in here
+
+
+def test_worker(tmp_path: Path) -> None:
+    assert "sent 100" in run(tmp_path, "worker.py", "send", "100")
+    out = run(tmp_path, "worker.py", "work")
+    assert "acked 90, dead letters 10" in out
+    assert '{"number":3}: ValueError: order 3 has no address' in out
+
+
+def test_typed_orders(tmp_path: Path) -> None:
+    out = run(tmp_path, "typed_orders.py")
+    assert "an order for oolong" in out
+    assert "put aside: the codec cannot decode the body of" in out
+
+
+def test_ordered_steps(tmp_path: Path) -> None:
+    assert "5 customers, 100 steps, in order: True" in run(tmp_path, "ordered_steps.py")
