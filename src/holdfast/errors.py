@@ -26,6 +26,7 @@ Adding an error? Give it a code of its own; the engine's words are mapped by `fr
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 __all__ = [
@@ -169,6 +170,8 @@ def from_server(text: str) -> HoldfastError:
     The engine's own words are dropped from the message, since the class says the same; a foreign
     server's text is kept whole.
     """
+    # Servers add where in the library it happened; that is of no use to a caller.
+    text = re.sub(r" script: \S*,? ?on @user_function:\d+\.$", "", text)
     word, _, rest = text.partition(" ")
     cls = _BY_WORD.get(word, HoldfastError)
     return cls(rest if cls.code == word and rest else text)

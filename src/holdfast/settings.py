@@ -68,7 +68,8 @@ def milliseconds(value: object, what: str, *, least: int = 0) -> int:
         raise InvalidArgument(
             f"{what} must be from {least / 1000:g} to {MAX_MS // 1000} seconds, not {value!r}"
         )
-    return round(ms)
+    # 0 often means something else than "very short": what is more than nothing stays so.
+    return max(round(ms), 1) if ms > 0 else 0
 
 
 def whole(value: object, what: str, low: int, high: int) -> int:

@@ -191,11 +191,23 @@ def extend(ref: QueueRef, lease: Seconds, receipts: Sequence[bytes]) -> Call[tup
     return Call("extend", ref, args, lambda reply: (reply[0], reply[1:]))
 
 
+def gap_us(rate: float | None) -> int:
+    """The time between two messages at so many a second, in µs; 0 for no rate."""
+    if rate is None:
+        return 0
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1_000_000:
+        raise InvalidArgument(
+            f"rate must be a number more than 0 and at most a million a second, not {rate!r}"
+        )
+    return round(1_000_000 / rate)
+
+
 def redrive(
-    ref: QueueRef, what: int | Sequence[bytes], gap_us: int = 0, offset: int = 0
+    ref: QueueRef, what: int | Sequence[bytes], gap: int = 0, offset: int = 0
 ) -> Call[list[bytes]]:
+    """`gap`: as by gap_us. `offset`: how many of this redrive were moved by earlier calls."""
     chosen: list[Argument] = [what] if isinstance(what, int) else ["ids", *what]
-    return Call("redrive", ref, [gap_us, offset, *chosen], list, Repeat.NEVER)
+    return Call("redrive", ref, [gap, offset, *chosen], list, Repeat.NEVER)
 
 
 def state(value: object) -> State:

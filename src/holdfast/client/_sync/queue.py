@@ -572,11 +572,7 @@ class Queue:
         """
         if count is not None:
             whole(count, "count", 1, 2**31)
-        if rate is not None and not 0 < rate <= 1_000_000:
-            raise InvalidArgument(
-                f"rate must be more than 0, at most a million a second, not {rate!r}"
-            )
-        gap_us = round(1_000_000 / rate) if rate else 0
+        gap_us = calls.gap_us(rate)
         chosen = None if ids is None else [parse_id(i) for i in ids]
         moved: list[str] = []
         for ref in self._shards():
@@ -585,7 +581,7 @@ class Queue:
                 break
             mine: list[bytes] | None = None
             if chosen is not None:
-                mine = [packed for packed, shard in chosen if shard == ref.shard]
+                mine = [packed for packed, shard in dict.fromkeys(chosen) if shard == ref.shard]
             if mine is not None or where is not None or dry_run:
                 mine = self._choose_dead(ref, mine, where, left)
             moved += self._redrive(ref, mine, left, gap_us, len(moved), dry_run)
@@ -635,7 +631,10 @@ class Queue:
                 start += 1000
             else:
                 found = self.transport.run_many([calls.get(ref, i, self.codec) for i in given])
-                messages = [m for m in found if m is not None and m.state == "dead"]
+                dead = [m for m in found if m is not None and m.death and m.state == "dead"]
+                messages = sorted(
+                    dead, key=lambda m: (m.death.at, parse_id(m.id)) if m.death else ()
+                )
             for message in messages:
                 if left is not None and len(chosen) >= left:
                     return chosen

@@ -1,7 +1,7 @@
 --[[ inspect: look at messages of one state; nothing changes.
   KEYS   queue
   ARGV   state (ready | delayed | leased | dead), start, count, group ('' or, for ready, one group),
-         cursor (0; for leased, a position among batches from which start counts messages)
+         cursor (0, or where an earlier call left off: start counts messages from there)
   Reply  now; entries in that state; start and cursor to go on with (cursor -1: no more);
          then per message:
            ready    message
@@ -11,6 +11,9 @@
   Errors INVALID
   Cost   O(log n + count); leased looks at up to 1,000 batches a call
   Flags  no-writes                                                                              ]]
+
+-- Entries read in one call at most.
+local LOOK = 10000
 
 local function by_rank(q, order, values, start, count, with_score)
   local total = redis.call('ZCARD', q.base .. K[order])
@@ -27,12 +30,15 @@ local function by_rank(q, order, values, start, count, with_score)
   return reply
 end
 
-local function ready(q, start, count, group)
+-- Positions count messages; tokens and tombstones stand for none of their own. Where there are none
+-- of these, a position is where it says; else the lists are read from `cursor` on, counting.
+local function ready(q, start, count, group, cursor)
   local keys, total = {}, 0
   if group ~= '' then
     keys[1] = q.base .. K.group .. group
   else
     for i, level in ipairs(HF.ready_levels(q, true)) do keys[i] = q.base .. K.ready .. level end
+    total = -q.tokens - q.tombs
   end
   local sizes = {}
   for i, key in ipairs(keys) do
@@ -40,24 +46,30 @@ local function ready(q, start, count, group)
     total = total + sizes[i]
   end
   if start < 0 then start = math.max(total + start, 0) end
-  local reply, got, at, passed = { q.now, total, total, -1 }, 0, start, 0
+  local at, skip, got, looked = cursor, start, 0, 0
+  if group ~= '' or q.tokens + q.tombs == 0 then at, skip = cursor + start, 0 end
+  local reply, passed = { q.now, total, 0, -1 }, 0
   for i, key in ipairs(keys) do
-    while got < count and at < sizes[i] do
-      local entries = redis.call('LRANGE', key, at, at + count - got - 1)
+    while at < passed + sizes[i] do
+      if got >= count or looked >= LOOK then
+        reply[3], reply[4] = skip, at
+        return reply
+      end
+      local want = math.min(skip + count - got, LOOK)
+      local entries = redis.call('LRANGE', key, at - passed, at - passed + want - 1)
       for _, entry in ipairs(entries) do
-        -- Tokens and tombstones stand for no message of their own: skip them and read on.
         if string.byte(entry, 1) < HF.TOMB then
-          got = got + 1
-          reply[#reply + 1] = entry
+          if skip > 0 then
+            skip = skip - 1
+          else
+            got = got + 1
+            reply[#reply + 1] = entry
+          end
         end
       end
-      at = at + #entries
+      at, looked = at + #entries, looked + #entries
     end
-    if got >= count then
-      if passed + at < total then reply[3], reply[4] = passed + at, 0 end
-      break
-    end
-    at, passed = math.max(at - sizes[i], 0), passed + sizes[i]
+    passed = passed + sizes[i]
   end
   return reply
 end
@@ -104,7 +116,7 @@ function T.inspect(keys, args)
   local count = HF.integer(args[3], 'count', 1, 10000)
   local q = HF.open(keys[1])
   if args[1] == 'ready' then
-    return ready(q, start, count, args[4])
+    return ready(q, start, count, args[4], HF.integer(args[5] or '0', 'cursor', 0, HF.FOREVER))
   elseif args[1] == 'delayed' then
     return by_rank(q, 'due', 'delayed', start, count, true)
   elseif args[1] == 'dead' then

@@ -34,18 +34,7 @@ function purge.ready(q, simple)
     return at_once(q, count, unpack(lists))
   end
   -- First what waits behind the tokens; a token that finds nothing gives its place up by itself.
-  if q.grouped > 0 then
-    local page, records = redis.call('HSCAN', q.base .. K.slots, 0, 'COUNT', 100)[2], {}
-    for i = 1, #page, 2 do
-      local key = q.base .. K.group .. page[i]
-      local part = redis.call('LRANGE', key, 0, STEP - 1)
-      for j = 1, #part do records[#records + 1] = part[j] end
-      if #part > 0 then redis.call('LTRIM', key, #part, -1) end
-      if #records >= STEP then break end
-    end
-    q.grouped = q.grouped - #records
-    if #records > 0 then return gone(q, records, false), 1 end
-  end
+  if q.grouped > 0 then return gone(q, HF.groups_take(q, STEP), false), 1 end
   local pick = HF.ready_pick_oldest(q, STEP)
   HF.ready_drop(q, pick)
   return gone(q, pick.records, true), HF.ready_any(q) and 1 or 0
@@ -71,23 +60,28 @@ function purge.leased(q, simple)
   end
   local entry = redis.call('ZRANGE', q.base .. K.batches, 0, 0)[1]
   if not entry then return 0, 0 end
-  local ids, held, records = {}, {}, {}
+  local ids, held, records, dead = {}, {}, {}, {}
   for at = 7, #entry, 10 do ids[#ids + 1] = string.sub(entry, at, at + 9) end
   local number = redis.call('ZRANGE', q.base .. K.batches, 0, 0, 'WITHSCORES')[2]
   local batch = struct.pack('>I6', tonumber(number))
   for i, v in ipairs(HF.hmget(q.base .. K.leased, ids)) do
     if v and string.sub(v, 4, 9) == batch then
       held[#held + 1] = { ids[i], v }
-      records[#records + 1] = HF.unleash(v)
+      local r, head = HF.unleash(v)
+      local list = head and dead or records
+      list[#list + 1] = r
     end
   end
   HF.release(q, held)
   redis.call('ZREMRANGEBYSCORE', q.base .. K.batches, number, number)
-  return gone(q, records, true), redis.call('EXISTS', q.base .. K.batches)
+  return gone(q, dead, false) + gone(q, records, true), redis.call('EXISTS', q.base .. K.batches)
 end
 
 function purge.dead(q)
-  return at_once(q, redis.call('ZCARD', q.base .. K.died), K.died, K.dead)
+  if not HF.noting(q) then return at_once(q, redis.call('ZCARD', q.base .. K.died), K.died, K.dead) end
+  local ids, values = HF.dead_get(q, redis.call('ZRANGE', q.base .. K.died, 0, STEP - 1))
+  HF.dead_drop(q, ids)
+  return gone(q, HF.dead_records(values), false), redis.call('EXISTS', q.base .. K.died)
 end
 
 function T.purge(keys, args)

@@ -20,11 +20,7 @@ function T.receive_dead(keys, args)
     first, deadline = HF.lease(q, reply, lease_ms, ids)
     HF.dead_drop(q, ids)
     q.dead_received, changed = q.dead_received + n, true
-    if HF.noting(q) then
-      local records = {}
-      for i = 1, n do records[i] = string.sub(reply[i], 1 + HF.dead_size(reply[i], 1)) end
-      HF.note(q, 'dead_received', records, deadline, nil, lease_ms)
-    end
+    HF.note(q, 'dead_received', HF.dead_records(reply), deadline, nil, lease_ms)
   elseif wait_ms > 0 then
     q.waiting_dead, changed = math.max(q.waiting_dead, q.now + wait_ms + 1000), true
   end

@@ -21,8 +21,8 @@ function T.redrive(keys, args)
   local ids, values = HF.dead_get(q, asked)
   if #ids == 0 then return ids end
   local now, later, times, all, ats = {}, {}, {}, {}, {}
-  for i, v in ipairs(values) do
-    local r = HF.with_receives(string.sub(v, 1 + HF.dead_size(v, 1)), 0)
+  for i, r in ipairs(HF.dead_records(values)) do
+    r = HF.with_receives(r, 0)
     local at = q.now + math.floor((offset + i - 1) * gap_us / 1000)
     all[i], ats[i] = r, at > q.now and at or 0
     if at > q.now then

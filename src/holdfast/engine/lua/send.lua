@@ -68,18 +68,23 @@ end
 local function make_room(q, n)
   local most = q.settings.max_length
   if most == 0 or n == 0 then return end
-  local length = HF.ready_count(q) + redis.call('ZCARD', q.base .. K.due)
+  local ready = HF.ready_count(q)
+  local length = ready + redis.call('ZCARD', q.base .. K.due)
   local over = length + n - most
   if over <= 0 then return end
-  local pick = q.settings.overflow == 'drop_oldest' and n <= most and HF.ready_pick_oldest(q, over)
-  if not pick or pick.n < over then
+  if q.settings.overflow ~= 'drop_oldest' or n > most or ready < over then
     error({ err = string.format('FULL the queue holds %d of at most %d messages: receive some, raise max_length, or set overflow to drop_oldest', length, most) })
   end
+  local pick = HF.ready_pick_oldest(q, over)
   HF.ready_drop(q, pick)
-  HF.forget(q, pick.records)
   HF.groups_settle(q, pick.records)
-  q.dropped = q.dropped + pick.n
-  HF.note(q, 'dropped', pick.records)
+  local dropped, short = pick.records, over - pick.n - #pick.expired
+  if short > 0 then
+    for _, r in ipairs(HF.groups_take(q, short)) do dropped[#dropped + 1] = r end
+  end
+  HF.forget(q, dropped)
+  q.dropped = q.dropped + #dropped
+  HF.note(q, 'dropped', dropped)
 end
 
 local function store(q, fresh)

@@ -6,16 +6,23 @@
   Cost   O(1)
   Flags  no-writes                                                                              ]]
 
+-- When the first message of a level was sent. Behind a hundred tombstones nobody looks.
+local function first_sent(q, level)
+  for _, entry in ipairs(redis.call('LRANGE', q.base .. K.ready .. level, 0, 99)) do
+    local kind = string.byte(entry, 1)
+    if kind == HF.TOKEN then entry = redis.call('LINDEX', q.base .. K.group .. string.sub(entry, 2), 0) end
+    if entry and kind ~= HF.TOMB then return (struct.unpack('>I6', entry)) end
+  end
+  return 0
+end
+
 function T.stats(keys, args)
   local q = HF.open(keys[1])
   if not q.exists then return false end
   local oldest = 0
   for _, level in ipairs(HF.ready_levels(q, true)) do
-    local head = redis.call('LINDEX', q.base .. K.ready .. level, 0)
-    if head and string.byte(head, 1) < HF.TOMB then
-      local ms = struct.unpack('>I6', head)
-      if oldest == 0 or ms < oldest then oldest = ms end
-    end
+    local ms = first_sent(q, level)
+    if ms > 0 and (oldest == 0 or ms < oldest) then oldest = ms end
   end
   return {
     'ready', HF.ready_count(q),

@@ -35,16 +35,28 @@ end
 
 -- Dead letters that somebody had in hand come back as they were.
 function HF.rebury(q, ids, values)
-  if #ids > 0 then put(q, ids, values) end
+  if #ids == 0 then return end
+  put(q, ids, values)
+  HF.note(q, 'dead', HF.dead_records(values), nil, 'returned')
 end
 
--- The dead letters among `ids`: those found, and their values.
+-- The messages in dead letters.
+function HF.dead_records(values)
+  local records = {}
+  for i, v in ipairs(values) do records[i] = string.sub(v, 1 + HF.dead_size(v, 1)) end
+  return records
+end
+
+-- The dead letters among `ids`: those found, each once, and their values.
 function HF.dead_get(q, ids)
-  local found, values = {}, {}
+  local found, values, seen = {}, {}, {}
   if #ids == 0 then return found, values end
   local all = HF.hmget(q.base .. K.dead, ids)
   for i = 1, #ids do
-    if all[i] then found[#found + 1], values[#values + 1] = ids[i], all[i] end
+    if all[i] and not seen[ids[i]] then
+      seen[ids[i]] = true
+      found[#found + 1], values[#values + 1] = ids[i], all[i]
+    end
   end
   return found, values
 end

@@ -71,35 +71,50 @@ local function ids_of(q, member)
   return ids
 end
 
-local function reclaim(q)
-  local ended = redis.call('ZRANGEBYSCORE', q.base .. K.deadlines, '-inf', q.now, 'LIMIT', 0, LIMIT)
-  -- Batches by number, so that what was delivered first comes back first.
-  table.sort(ended, function(a, b)
-    return struct.unpack('>I6', a) < struct.unpack('>I6', b)
-  end)
-  local held, records, ids, dead, looked = {}, {}, {}, {}, 0
-  local done = {}
+-- Which leased messages the entries `ended` of `deadlines` speak of, in the order of their delivery.
+local function ended_leases(q, ended)
+  local found, alone, looked, done = {}, false, 0, {}
+  table.sort(ended, function(a, b) return struct.unpack('>I6', a) < struct.unpack('>I6', b) end)
   for _, member in ipairs(ended) do
     if looked >= LIMIT then break end
-    local of = ids_of(q, member)
-    looked = looked + math.max(#of, 1)
-    done[#done + 1] = member
-    local values = #of > 0 and HF.hmget(q.base .. K.leased, of) or {}
-    for i = 1, #of do
-      local v = values[i]
+    local ids, single = ids_of(q, member), #member == 10
+    looked, done[#done + 1] = looked + math.max(#ids, 1), member
+    for i, v in ipairs(#ids > 0 and HF.hmget(q.base .. K.leased, ids) or {}) do
       local own = v and string.byte(v, 1) % 2 == HF.OWN
-      if v and (#member == 10 and own or (#member == 6 and not own and string.sub(v, 4, 9) == member)) then
-        held[#held + 1] = { of[i], v }
-        local r, head = HF.unleash(v)
-        if head then
-          ids[#ids + 1], dead[#dead + 1] = of[i], head .. r
-        else
-          records[#records + 1] = r
-        end
+      if v and single == own and (single or string.sub(v, 4, 9) == member) then
+        found[#found + 1], alone = { ids[i], v }, alone or single
       end
     end
   end
+  if alone then
+    local function rank(h)
+      local batch, ms, seq = struct.unpack('>I6', h[2], 4), struct.unpack('>I6I4', h[1])
+      return batch, ms, seq
+    end
+    table.sort(found, function(a, b)
+      local a1, a2, a3 = rank(a)
+      local b1, b2, b3 = rank(b)
+      if a1 ~= b1 then return a1 < b1 end
+      if a2 ~= b2 then return a2 < b2 end
+      return a3 < b3
+    end)
+  end
+  return found, done
+end
+
+local function reclaim(q)
+  local ended = redis.call('ZRANGEBYSCORE', q.base .. K.deadlines, '-inf', q.now, 'LIMIT', 0, LIMIT)
+  local held, done = ended_leases(q, ended)
   if #done == 0 then return end
+  local records, ids, dead = {}, {}, {}
+  for _, h in ipairs(held) do
+    local r, head = HF.unleash(h[2])
+    if head then
+      ids[#ids + 1], dead[#dead + 1] = h[1], head .. r
+    else
+      records[#records + 1] = r
+    end
+  end
   HF.fail(q, records, 0, 'the lease ended without an ack')
   HF.rebury(q, ids, dead)
   HF.release(q, held)

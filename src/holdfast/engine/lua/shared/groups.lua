@@ -58,6 +58,24 @@ function HF.group_return(q, r)
   offer(q, group, HF.priority(r), true)
 end
 
+-- Take up to `n` waiting messages out of the groups' lists, wherever there are any. Tokens stay: one
+-- that finds nothing is dropped.
+function HF.groups_take(q, n)
+  local taken, cursor = {}, '0'
+  repeat
+    local page = redis.call('HSCAN', q.base .. K.slots, cursor, 'COUNT', 100)
+    cursor = page[1]
+    for i = 1, #page[2], 2 do
+      local key = q.base .. K.group .. page[2][i]
+      local part = #taken < n and redis.call('LRANGE', key, 0, n - #taken - 1) or {}
+      for j = 1, #part do taken[#taken + 1] = part[j] end
+      if #part > 0 then redis.call('LTRIM', key, #part, -1) end
+    end
+  until #taken >= n or cursor == '0'
+  q.grouped = q.grouped - #taken
+  return taken
+end
+
 -- Settle the groups of messages that leave flight without coming back.
 function HF.groups_settle(q, records)
   for i = 1, #records do

@@ -50,55 +50,67 @@ function HF.ready_push(q, records, first)
   end
 end
 
--- Look at one entry of a ready list and add what it stands for to `pick`.
-local function consider(q, pick, entry)
-  local kind = string.byte(entry, 1)
-  local r = entry
-  if kind == HF.TOMB then
-    pick.tombs = pick.tombs + 1
-    return
-  elseif kind == HF.TOKEN then
-    local group = string.sub(entry, 2)
-    local at = pick.groups[group] or 0
-    r = redis.call('LINDEX', q.base .. K.group .. group, at)
-    pick.tokens = pick.tokens + 1
-    if not r then
-      pick.idle[#pick.idle + 1] = group
-      return
-    end
-    pick.groups[group] = at + 1
-    pick.from_groups = pick.from_groups + 1
-  end
-  if (q.settings.ttl_ms > 0 or math.floor(string.byte(r, 14) / 4) % 2 == 1) and HF.expires(q, r) <= q.now then
-    pick.expired[#pick.expired + 1] = r
-  else
-    pick.n = pick.n + 1
-    pick.records[pick.n] = r
-  end
-end
-
 local function new_pick()
-  return { records = {}, n = 0, expired = {}, used = {}, groups = {}, idle = {}, tombs = 0, tokens = 0, from_groups = 0 }
+  return { records = {}, n = 0, expired = {}, examined = 0, used = {}, groups = {}, idle = {}, unfinished = {},
+    tombs = 0, tokens = 0, from_groups = 0 }
 end
 
 -- Entries examined in one call at most beyond those asked for: a long run of expired messages or
 -- tombstones must not hold the server.
 local SLACK = 5000
 
+local function keep(q, pick, r)
+  pick.examined = pick.examined + 1
+  if (q.settings.ttl_ms > 0 or math.floor(string.byte(r, 14) / 4) % 2 == 1) and HF.expires(q, r) <= q.now then
+    pick.expired[#pick.expired + 1] = r
+    return false
+  end
+  pick.n = pick.n + 1
+  pick.records[pick.n] = r
+  return true
+end
+
+-- A token stands for the first message of its group that has not expired.
+local function redeem(q, pick, group)
+  pick.tokens = pick.tokens + 1
+  local from = pick.examined
+  while pick.examined - from < SLACK do
+    local at = pick.groups[group] or 0
+    local r = redis.call('LINDEX', q.base .. K.group .. group, at)
+    if not r then
+      pick.idle[#pick.idle + 1] = group
+      return
+    end
+    pick.groups[group] = at + 1
+    pick.from_groups = pick.from_groups + 1
+    if keep(q, pick, r) then return end
+  end
+  pick.unfinished[#pick.unfinished + 1] = group
+end
+
+-- Look at one entry of a ready list and add what it stands for to `pick`.
+local function consider(q, pick, entry)
+  local kind = string.byte(entry, 1)
+  if kind == HF.TOMB then
+    pick.tombs, pick.examined = pick.tombs + 1, pick.examined + 1
+  elseif kind == HF.TOKEN then
+    redeem(q, pick, string.sub(entry, 2))
+  else
+    keep(q, pick, entry)
+  end
+end
+
 local function pick_by_level(q, count, highest_first)
-  local pick, examined = new_pick(), 0
+  local pick = new_pick()
   for _, level in ipairs(marked(q, highest_first)) do
     local key, at = q.base .. K.ready .. level, 0
-    while pick.n < count and examined < count + SLACK do
+    while pick.n < count and pick.examined < count + SLACK do
       local want = math.min(count - pick.n, 1000)
       local entries = redis.call('LRANGE', key, at, at + want - 1)
       for i = 1, #entries do consider(q, pick, entries[i]) end
-      at, examined = at + #entries, examined + #entries
-      if #entries < want then
-        pick.used[level] = { at, true }
-        break
-      end
-      pick.used[level] = { at, false }
+      at = at + #entries
+      pick.used[level] = { at, #entries < want }
+      if #entries < want then break end
     end
     if pick.n >= count then break end
   end
@@ -108,27 +120,33 @@ end
 -- With aging, a message gains one level for each `aging_ms` it has waited. Heads of all levels are
 -- merged by that; within a level the order stays.
 local function pick_by_age(q, count)
-  local pick = new_pick()
-  local heads, levels = {}, marked(q, true)
-  local n = math.min(count, 1000)
-  for _, level in ipairs(levels) do
-    heads[level] = { list = redis.call('LRANGE', q.base .. K.ready .. level, 0, n - 1), at = 0 }
+  local pick, heads, levels = new_pick(), {}, marked(q, true)
+  local page = math.min(count, 1000)
+  local function head_of(level)
+    local h = heads[level]
+    if h.at == #h.list and not h.exhausted then
+      h.passed, h.at = h.passed + #h.list, 0
+      h.list = redis.call('LRANGE', q.base .. K.ready .. level, h.passed, h.passed + page - 1)
+      h.exhausted = #h.list < page
+    end
+    return h.list[h.at + 1]
   end
   local function rank(level, entry)
     if string.byte(entry, 1) == HF.TOKEN then
-      entry = redis.call('LINDEX', q.base .. K.group .. string.sub(entry, 2), 0)
-      if not entry then return 100 end
-    elseif string.byte(entry, 1) == HF.TOMB then
-      return 100
+      local group = string.sub(entry, 2)
+      entry = redis.call('LINDEX', q.base .. K.group .. group, pick.groups[group] or 0)
     end
+    -- What stands for no message is best got out of the way.
+    if not entry or string.byte(entry, 1) == HF.TOMB then return HF.FOREVER end
     return level + math.floor((q.now - (struct.unpack('>I6', entry))) / q.settings.aging_ms)
   end
-  while pick.n < n do
+  for _, level in ipairs(levels) do heads[level] = { list = {}, at = 0, passed = 0 } end
+  while pick.n < count and pick.examined < count + SLACK do
     local best, best_rank
     for _, level in ipairs(levels) do
-      local h = heads[level]
-      if h.at < #h.list then
-        h.rank = h.rank or rank(level, h.list[h.at + 1])
+      local h, entry = heads[level], head_of(level)
+      if entry then
+        h.rank = h.rank or rank(level, entry)
         if not best or h.rank > best_rank then best, best_rank = level, h.rank end
       end
     end
@@ -137,7 +155,9 @@ local function pick_by_age(q, count)
     h.at, h.rank = h.at + 1, nil
     consider(q, pick, h.list[h.at])
   end
-  for level, h in pairs(heads) do pick.used[level] = { h.at, h.at == #h.list and #h.list < n } end
+  for level, h in pairs(heads) do
+    pick.used[level] = { h.passed + h.at, h.exhausted and h.at == #h.list }
+  end
   return pick
 end
 
@@ -159,10 +179,10 @@ function HF.ready_drop(q, pick)
   for group, n in pairs(pick.groups) do redis.call('LTRIM', q.base .. K.group .. group, n, -1) end
   q.grouped, q.tokens, q.tombs = q.grouped - pick.from_groups, q.tokens - pick.tokens, q.tombs - pick.tombs
   for _, group in ipairs(pick.idle) do HF.group_leave(q, group) end
+  for _, group in ipairs(pick.unfinished) do HF.group_settle(q, group) end
   if #pick.expired > 0 then
     q.expired = q.expired + #pick.expired
     HF.forget(q, pick.expired)
-    HF.groups_settle(q, pick.expired)
     HF.note(q, 'expired', pick.expired)
   end
 end
