@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.servers import standalone_server
 
 import holdfast
 from holdfast import Client, Queue
+from tests.servers import standalone_server
 
 pytestmark = pytest.mark.slow
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import redis
-from tests.crash.accounting import Books
-from tests.servers import Server, standalone_server, wait_until
 
 import holdfast
 from holdfast import Client, TryAgain
+from tests.crash.accounting import Books
+from tests.servers import Server, standalone_server, wait_until
 
 pytestmark = pytest.mark.slow
 

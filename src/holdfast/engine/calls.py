@@ -26,7 +26,7 @@ from holdfast.message import (
     Outgoing,
     State,
     envelope,
-    plain_envelope,
+    plain_envelopes,
 )
 from holdfast.settings import MAX_MS, Seconds, Settings, from_wire, milliseconds, whole
 
@@ -94,7 +94,7 @@ def _time(at: object, what: str) -> int:
     return min(max(round(at.timestamp() * 1000), 0), MAX_MS)
 
 
-def _lease(lease: Seconds | None) -> int:
+def lease_ms(lease: Seconds | None) -> int:
     """None: as the queue is set. 0: until settled."""
     return -1 if lease is None else milliseconds(lease, "lease")
 
@@ -154,14 +154,14 @@ def send_plain(
 ) -> Call[replies.Sent]:
     """As send, for bodies about which nothing else is said; without an object for each."""
     n = len(bodies)
-    args: list[Argument] = [sender, number, 0, "plain", *map(plain_envelope, bodies)]
+    args: list[Argument] = [sender, number, 0, "plain", *plain_envelopes(bodies)]
     return Call("send", ref, args, lambda r: replies.sent(r, n, ref.shard), Repeat.BY_NAME)
 
 
 def receive(
     ref: QueueRef, count: int, lease: Seconds | None, wait_ms: int, *, dead: bool = False
 ) -> Call[replies.Received]:
-    args = [whole(count, "count", 1, MAX_COUNT), _lease(lease), wait_ms]
+    args = [whole(count, "count", 1, MAX_COUNT), lease_ms(lease), wait_ms]
     return Call("receive_dead" if dead else "receive", ref, args, replies.received)
 
 
@@ -169,7 +169,7 @@ def recover(
     ref: QueueRef, count: int, elapsed: Seconds, lease: Seconds | None
 ) -> Call[replies.Received]:
     count = whole(count, "count", 1, MAX_COUNT)
-    args = [count, milliseconds(elapsed, "elapsed"), _lease(lease)]
+    args = [count, milliseconds(elapsed, "elapsed"), lease_ms(lease)]
     return Call("recover", ref, args, replies.received)
 
 

@@ -30,6 +30,7 @@ REVISION = 1
 _SHARED = (
     "queue",
     "record",
+    "fit",
     "note",
     "wake",
     "groups",
@@ -100,6 +101,7 @@ def source() -> str:
     parts = [
         "local HF, T = {}, {}",
         f"local K = {_table(suffixes)}",
+        f"HF.TYPES = {_table({name: entry[1] for name, entry in keys.CATALOGUE.items()})}",
         f"HF.DEFAULTS = {_table(defaults)}",
     ]
     found = {f.name[:-4] for f in (_lua() / "shared").iterdir() if f.name.endswith(".lua")}

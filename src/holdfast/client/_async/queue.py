@@ -214,6 +214,7 @@ class AsyncQueue:
     ) -> list[AsyncDelivery]:
         left_ms = milliseconds(wait, "wait")
         whole(count, "count", 1, calls.MAX_COUNT)
+        calls.lease_ms(lease)
         give_up = time.monotonic() + left_ms / 1000
         refs = await self._shards()
         got, next_ms = await self._look(refs, count, lease, left_ms, dead)
@@ -246,9 +247,12 @@ class AsyncQueue:
             next_ms = -1
             got: list[AsyncDelivery] = []
             for ref in refs:
-                call = calls.receive(ref, count - len(got), lease, wait_ms, dead=dead)
-                reply = await self.transport.run(call)
-                got += await self._take(ref, reply, dead)
+                while True:
+                    call = calls.receive(ref, count - len(got), lease, wait_ms, dead=dead)
+                    reply = await self.transport.run(call)
+                    got += await self._take(ref, reply, dead)
+                    if got or not reply.records:  # else all were corrupt: go on to the next
+                        break
                 if reply.next_ms >= 0:
                     next_ms = reply.next_ms if next_ms < 0 else min(next_ms, reply.next_ms)
                 if len(got) >= count:
@@ -267,7 +271,8 @@ class AsyncQueue:
         queue costs one round trip a receive and an idle shard none, and none is overlooked.
         """
         next_ms = -1
-        if not self._full or time.monotonic() - self._looked > _HINTS_LAST:
+        fresh = not self._full or time.monotonic() - self._looked > _HINTS_LAST
+        if fresh:
             answers = await self.transport.run_many([calls.tend(ref, wait_ms) for ref in refs])
             self._full = [shard for shard, (ready, _) in enumerate(answers) if ready]
             self._looked = time.monotonic()
@@ -284,10 +289,16 @@ class AsyncQueue:
             for i, shard in enumerate(chosen)
         ]
         got: list[AsyncDelivery] = []
+        corrupt = False
         for shard, reply in zip(chosen, await self.transport.run_many(parts), strict=True):
+            corrupt = corrupt or bool(reply.records)
             if not reply.more and shard in self._full:
                 self._full.remove(shard)
             got += await self._take(refs[shard], reply, dead=False)
+        if not got and (corrupt or not fresh):
+            # All were corrupt, or somebody else was faster there: look at the others too.
+            self._full.clear()
+            return await self._look_around(refs, count, lease, wait_ms)
         return got, 0 if self._full else next_ms
 
     async def _take(

@@ -22,6 +22,7 @@ function T.extend(keys, args)
       table.insert(batches[batch], held[i])
     end
   end
+  if #held > 0 then HF.fit(q, {}) end
   for batch, list in pairs(batches) do
     local size = struct.unpack('>I2', list[1][2], 2)
     local settled = #list < size and tonumber(redis.call('HGET', q.base .. K.settled, batch) or 0) or 0

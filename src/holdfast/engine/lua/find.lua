@@ -9,7 +9,7 @@
   Flags  allow-oom                                                                              ]]
 
 function T.find(keys, args)
-  local id, list, remove = args[1], args[2], args[5] == '1'
+  local id, list, remove = HF.packed_id(args[1]), args[2] or '', args[5] == '1'
   local cursor = HF.integer(args[3], 'cursor', -1, HF.FOREVER)
   local back = HF.integer(args[4], 'back', 0, HF.FOREVER)
   local q = HF.open(keys[1])

@@ -7,8 +7,7 @@
   Flags  no-writes                                                                              ]]
 
 function T.get(keys, args)
-  local id, base = args[1], keys[1]
-  if #id ~= 10 then error({ err = 'INVALID an id must have 10 bytes' }) end
+  local id, base = HF.packed_id(args[1]), keys[1]
   local v = redis.call('HGET', base .. K.leased, id)
   if v then
     local number = struct.unpack('>I6', v, 4)

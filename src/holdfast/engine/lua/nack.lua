@@ -29,6 +29,7 @@ function T.nack(keys, args)
       records[#records + 1] = r
     end
   end
+  HF.fit(q, records)
   if action == 'release' then
     HF.ready_push(q, records, true)
     q.requeued = q.requeued + #records

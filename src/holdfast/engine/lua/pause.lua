@@ -6,10 +6,8 @@
   Cost   O(1)                                                                                   ]]
 
 function T.pause(keys, args)
-  local when = args[1]
-  local n = when == 'forever' and HF.FOREVER or HF.integer(string.sub(when, 2), 'a time', 0, HF.FOREVER)
   local q = HF.open(keys[1])
-  local at = string.sub(when, 1, 1) == '+' and q.now + n or n
+  local at = args[1] == 'forever' and HF.FOREVER or HF.moment(q, args[1])
   q.paused_until = at > q.now and at or 0
   HF.wake(q)
   HF.save(q)

@@ -21,6 +21,8 @@ function T.receive(keys, args)
   if not paused and q.levels > 0 then
     local pick = HF.ready_pick(q, count)
     reply = pick.records
+    HF.fit_wake(q)
+    if #pick.idle + #pick.unfinished + #pick.expired > 0 or HF.noting(q) then HF.fit(q, {}) end
     if pick.n > 0 then
       first, deadline = HF.lease(q, reply, lease_ms)
       q.received = q.received + pick.n

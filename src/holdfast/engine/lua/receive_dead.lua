@@ -17,6 +17,7 @@ function T.receive_dead(keys, args)
   local ids, reply = HF.dead_get(q, redis.call('ZRANGE', q.base .. K.died, 0, count - 1))
   local n, first, deadline = #ids, 0, 0
   if n > 0 then
+    HF.fit(q, {})
     first, deadline = HF.lease(q, reply, lease_ms, ids)
     HF.dead_drop(q, ids)
     q.dead_received, changed = q.dead_received + n, true

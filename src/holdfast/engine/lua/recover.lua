@@ -43,6 +43,7 @@ function T.recover(keys, args)
     end
   end
 
+  HF.fit(q, over)
   local first, deadline = 0, 0
   if #again > 0 then
     first, deadline = HF.lease(q, again, lease_ms)

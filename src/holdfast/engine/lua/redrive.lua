@@ -13,15 +13,17 @@ function T.redrive(keys, args)
   local asked
   if args[3] == 'ids' then
     asked = {}
-    for i = 4, math.min(#args, 1003) do asked[#asked + 1] = args[i] end
+    for i = 4, math.min(#args, 1003) do asked[#asked + 1] = HF.packed_id(args[i]) end
   else
     local count = HF.integer(args[3], 'count', 1, HF.FOREVER)
     asked = redis.call('ZRANGE', q.base .. K.died, 0, math.min(count, 1000) - 1)
   end
   local ids, values = HF.dead_get(q, asked)
   if #ids == 0 then return ids end
+  local records = HF.dead_records(values)
+  HF.fit(q, records)
   local now, later, times, all, ats = {}, {}, {}, {}, {}
-  for i, r in ipairs(HF.dead_records(values)) do
+  for i, r in ipairs(records) do
     r = HF.with_receives(r, 0)
     local at = q.now + math.floor((offset + i - 1) * gap_us / 1000)
     all[i], ats[i] = r, at > q.now and at or 0

@@ -7,8 +7,7 @@
   Flags  allow-oom                                                                              ]]
 
 function T.remove(keys, args)
-  local id = args[1]
-  if #id ~= 10 then error({ err = 'INVALID an id must have 10 bytes' }) end
+  local id = HF.packed_id(args[1])
   local q = HF.open(keys[1])
   local r, placed
   local v = redis.call('HGET', q.base .. K.leased, id)

@@ -7,12 +7,10 @@
   Flags  allow-oom                                                                              ]]
 
 function T.reschedule(keys, args)
-  local id, when = args[1], args[2]
-  if #id ~= 10 then error({ err = 'INVALID an id must have 10 bytes' }) end
-  local n = HF.integer(string.sub(when, 2), 'a delay or due time', 0, HF.FOREVER)
+  local id = HF.packed_id(args[1])
   local q = HF.open(keys[1])
+  local at = HF.moment(q, args[2])
   if not redis.call('ZSCORE', q.base .. K.due, id) then return 0 end
-  local at = string.sub(when, 1, 1) == '+' and q.now + n or n
   if at <= q.now then
     HF.promote(q, { id })
     HF.wake(q)

@@ -13,6 +13,7 @@
 local KEEP_ANSWER_MS = 60000
 
 local function parse(q, args)
+  if args[4] ~= 'plain' and args[4] ~= 'full' then error({ err = 'INVALID form must be plain or full' }) end
   local step = args[4] == 'plain' and 1 or 3
   if (#args - 4) % step ~= 0 or #args == 4 then error({ err = 'INVALID give at least one message' }) end
   local list = {}
@@ -23,8 +24,7 @@ local function parse(q, args)
     if when == '' then
       if q.settings.delay_ms > 0 then m.at = q.now + q.settings.delay_ms end
     else
-      local n = HF.integer(string.sub(when, 2), 'a delay or due time', 0, HF.FOREVER)
-      m.at = string.sub(when, 1, 1) == '+' and q.now + n or n
+      m.at = HF.moment(q, when)
     end
     if step == 3 and args[i + 1] ~= '' then m.dedup = args[i + 1] end
     if string.byte(m.envelope, 2) >= HF.UNIQUE then
@@ -122,6 +122,7 @@ local function send_plain(q, args)
   local first = ms == q.ms and q.seq + 1 or 0
   local list = {}
   for i = 1, n do list[i] = pack('>I6I4I2', ms, first + i - 1, 0) .. args[i + 4] end
+  HF.fit_wake(q)
   HF.each('RPUSH', q.base .. K.ready .. level, list, 1, n)
   HF.mark_level(q, level)
   HF.wake(q)
@@ -132,11 +133,18 @@ end
 local function send_any(q, args)
   local list = parse(q, args)
   local new = name(q, list)
+  local records = {}
+  for i, m in ipairs(new.fresh) do records[i] = m.record end
+  HF.fit(q, records)
   make_room(q, #new.fresh)
+  if #new.fresh > 0 then
+    -- The ids are taken from here on, also if something below fails half way.
+    q.ms, q.seq = new.ms, new.last
+    HF.save(q)
+  end
   store(q, new.fresh)
   HF.dedup_keep(q, new.dedups)
   for unique, id in pairs(new.uniques) do redis.call('HSET', q.base .. K.unique, unique, id) end
-  if #new.fresh > 0 then q.ms, q.seq = new.ms, new.last end
   q.duplicates = q.duplicates + #new.duplicates / 2
   local reply = { new.ms, new.first, q.waiting > q.now and 1 or 0, q.settings.shards }
   for i = 1, #new.duplicates do reply[i + 4] = new.duplicates[i] end
@@ -144,6 +152,7 @@ local function send_any(q, args)
 end
 
 function T.send(keys, args)
+  if #args < 5 then error({ err = 'INVALID give at least one message' }) end
   local memory = args[1] ~= '' and keys[1] .. K.last_send .. args[1]
   if memory and args[3] == '1' then
     local kept = redis.call('GET', memory)

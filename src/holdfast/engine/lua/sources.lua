@@ -7,6 +7,7 @@
   Flags  no-writes                                                                              ]]
 
 function T.sources(keys, args)
+  HF.integer(args[1], 'cursor', 0, 2 ^ 64)
   local q = HF.open(keys[1])
   local page = redis.call('HSCAN', q.base .. K.slots, args[1], 'COUNT', 100)
   local reply = { page[1], table.concat(HF.ready_levels(q, true)) }

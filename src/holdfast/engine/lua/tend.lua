@@ -25,6 +25,10 @@ function T.tend(keys, args)
       q.expired, changed = q.expired + n, true
     end
   end
+  if q.waiting > 0 and q.waiting <= q.now then
+    q.waiting, changed = 0, true
+    redis.call('DEL', q.base .. K.wake)
+  end
   local paused = q.paused_until > q.now
   local ready = not paused and HF.ready_any(q)
   if ready then

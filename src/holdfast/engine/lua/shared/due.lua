@@ -32,6 +32,8 @@ function HF.promote(q, ids)
       fresh[#fresh + 1] = r
     end
   end
+  HF.fit(q, fresh)
+  HF.fit(q, held)
   HF.ready_push(q, fresh, false)
   HF.ready_push(q, held, true)
   HF.each('HDEL', q.base .. K.delayed, ids, 1, #ids)
@@ -115,6 +117,7 @@ local function reclaim(q)
       records[#records + 1] = r
     end
   end
+  HF.fit(q, records)
   HF.fail(q, records, 0, 'the lease ended without an ack')
   HF.rebury(q, ids, dead)
   HF.release(q, held)
@@ -129,8 +132,13 @@ end
 function HF.catch_up(q)
   if q.next == 0 or q.next > q.now then return false end
   local due = redis.call('ZRANGEBYSCORE', q.base .. K.due, '-inf', q.now, 'LIMIT', 0, LIMIT)
-  if #due > 0 then HF.promote(q, due) end
+  -- Saved after each step: what it did is done, also if a later one cannot be.
+  if #due > 0 then
+    HF.promote(q, due)
+    HF.save(q)
+  end
   reclaim(q)
+  HF.save(q)
   HF.dedup_prune(q)
   q.next = 0
   for _, name in ipairs({ 'due', 'deadlines', 'dedup_until' }) do

@@ -14,6 +14,27 @@ HF.BATCH = 1000
 HF.OWN, HF.DEAD = 1, 2
 HF.ANY = '\0\0\0\0\0\0'
 
+-- The indexes first: an error after the hash would leave messages that nobody ever reclaims. And an
+-- error must leave no index behind, since the number of the batch will be given again.
+local function write(q, entry, deadline, fields, n)
+  local batches, deadlines, batch = q.base .. K.batches, q.base .. K.deadlines, struct.pack('>I6', q.batch)
+  redis.call('ZADD', batches, q.batch, entry)
+  local answer = deadline > 0 and redis.pcall('ZADD', deadlines, deadline, batch)
+  if not (type(answer) == 'table' and answer.err) then
+    for i = 1, n, 1000 do
+      answer = redis.pcall('HSET', q.base .. K.leased, unpack(fields, i, math.min(i + 999, n)))
+      if type(answer) == 'table' and answer.err then
+        redis.call('ZREM', deadlines, batch)
+        break
+      end
+    end
+  end
+  if type(answer) == 'table' and answer.err then
+    redis.call('ZREM', batches, entry)
+    error(answer)
+  end
+end
+
 -- Lease `list` until now + lease_ms (0: until settled). `dead_ids`: they are dead letters. Returns
 -- the first batch number; message i is in batch first + floor((i - 1) / 1000).
 function HF.lease(q, list, lease_ms, dead_ids)
@@ -31,11 +52,7 @@ function HF.lease(q, list, lease_ms, dead_ids)
       fields[f + 1], fields[f + 2] = id, head .. r
       f = f + 2
     end
-    -- The indexes first: an error after them leaves entries that point at nothing, which reclaim
-    -- clears away; an error after the hash would leave messages that nobody ever reclaims.
-    redis.call('ZADD', q.base .. K.batches, q.batch, struct.pack('>I6', q.now) .. table.concat(ids))
-    if deadline > 0 then redis.call('ZADD', q.base .. K.deadlines, deadline, struct.pack('>I6', q.batch)) end
-    HF.each('HSET', q.base .. K.leased, fields, 1, f)
+    write(q, struct.pack('>I6', q.now) .. table.concat(ids), deadline, fields, f)
   end
   -- Those who wait must know of a lease that ends sooner than what they are waiting for.
   if deadline > 0 and HF.due_at(q, deadline) then HF.wake(q) end

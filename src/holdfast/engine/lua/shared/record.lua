@@ -4,7 +4,7 @@
     11–12  receives: failed deliveries so far   server
     13     priority 0–9                         sender
     14     flags                                sender
-    15–18  crc32 of what follows                sender
+    15–18  crc32 of 13, 14 and what follows     sender
     19–    [ttl u48] [group u16+…] [unique u16+…] [attributes u32+…] body
 
   A ready list also holds group tokens ('\255' group) and tombstones ('\254' …): no id starts so.

@@ -1,0 +1,1 @@
+"""Side by side with raw commands, on the same server, in the same run: `python -m benchmarks`."""

@@ -1,0 +1,120 @@
+"""`python -m benchmarks`: measure, show, keep, judge."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks import about, cycle, flat, memory, plot, prototype, report, senders, wakeup
+from benchmarks.run import Result, Run, progress_on
+
+MEASUREMENTS: dict[str, tuple[str, Callable[[Run], Result]]] = {
+    "cycle": ("send, receive, ack by batch size, against raw lists and Streams", cycle.measure),
+    "prototype": ("the seed's table: 1,000 messages, 50 at a time", prototype.measure),
+    "wakeup": ("latency of a waiting receive, against BLPOP", wakeup.measure),
+    "memory": ("bytes per ready message, and what is left after acks", memory.measure),
+    "flat": ("cost of a receive with a thousand and a million messages", flat.measure),
+    "senders": ("concurrent single sends, against redis.asyncio", senders.measure),
+}
+RESULTS = Path(__file__).parent / "results"
+
+_LEARN = """
+measurements:
+{names}
+
+how to read it:
+  Everything is a ratio to a baseline that ran in the same minute on the same server in the
+  same durability mode: the sides take turns in short rounds, and the ratio given is the
+  median of the rounds' own ratios (quartiles in brackets). Absolute figures are this
+  machine's, and say little about yours.
+
+what is written:
+  A full run replaces {results}: README.md, latest.json, throughput.png.
+  A part of it (--only) or a --quick one writes nothing unless you give --out.
+
+exit status:
+  0  every bar that was measured is met      1  one is not      2  wrong usage
+  A --quick run measures too little to judge: it shows the bars, and exits with 0.
+
+examples:
+  python -m benchmarks                          all of it, about five minutes
+  python -m benchmarks --only cycle wakeup      two of them
+  python -m benchmarks --quick --out DIR        does it run at all?
+  python -m benchmarks --json > today.json      numbers for a script; no table
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    names = "\n".join(f"  {name:<10} {says}" for name, (says, _) in MEASUREMENTS.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Holdfast side by side with raw commands, on real servers it starts itself.",
+        epilog=_LEARN.format(names=names, results="benchmarks/results/"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="seconds instead of minutes; no verdict"
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=MEASUREMENTS, metavar="NAME", help="only these measurements"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write the results there")
+    parser.add_argument("--seed", type=int, default=1, help="for bodies and the order of sides (1)")
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    chosen = [name for name in MEASUREMENTS if not options.only or name in options.only]
+    aside = Console(stderr=True)
+    circumstances = about.look(seed=options.seed, quick=options.quick)
+    started = time.monotonic()
+    results: dict[str, Result] = {}
+    with progress_on(aside) as progress:
+        run = Run(options.quick, options.seed, progress, aside)
+        overall = progress.add_task("Measuring", total=len(chosen))
+        for number, name in enumerate(chosen, 1):
+            says, measure = MEASUREMENTS[name]
+            if not aside.is_terminal:
+                aside.print(f"{number} of {len(chosen)}: {name}, {says}")
+            progress.update(overall, description=f"[bold]{name}[/]: {says}")
+            results[name] = measure(run)
+            progress.advance(overall)
+    circumstances = replace(circumstances, seconds=round(time.monotonic() - started, 1))
+
+    bars = [bar for result in results.values() for bar in result.bars()]
+    tables = [table for result in results.values() for table in result.tables()]
+    tables.append(report.bar_table(bars))
+    document = report.as_json(circumstances, results, bars)
+    if options.json:
+        sys.stdout.buffer.write(document)
+    else:
+        console = Console()
+        if not console.is_terminal:
+            console = Console(width=140)
+        report.show(console, circumstances, tables)
+    complete = len(chosen) == len(MEASUREMENTS) and not options.quick
+    folder: Path | None = options.out or (RESULTS if complete else None)
+    if folder is not None:
+        drawn = results.get("cycle")
+        report.write(
+            folder, report.markdown(circumstances, tables, plot=drawn is not None), document
+        )
+        if isinstance(drawn, cycle.CycleResult):
+            plot.draw(drawn, circumstances, folder / "throughput.png")
+        aside.print(f"written to {folder}: README.md, latest.json, throughput.png")
+    if options.quick:
+        aside.print("a quick run judges nothing; leave out --quick for a verdict")
+        return 0
+    return 0 if all(bar.passed for bar in bars) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

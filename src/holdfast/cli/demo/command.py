@@ -1,0 +1,101 @@
+"""holdfast demo: the command."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from holdfast import embedded
+from holdfast.cli import output
+from holdfast.cli.demo.account import Account
+from holdfast.cli.demo.orders import LEASE_SECONDS, MAX_RECEIVES, Orders
+from holdfast.cli.demo.story import QUEUE, Story
+from holdfast.cli.demo.view import View, summary
+from holdfast.cli.options import Json, Url, connected
+from holdfast.client._sync.client import Client
+from holdfast.settings import whole
+
+
+def demo(
+    orders: Annotated[int, typer.Option(help="How many orders.")] = 5000,
+    workers: Annotated[int, typer.Option(help="How many worker processes.")] = 4,
+    seed: Annotated[int, typer.Option(help="The same trouble again, or other trouble.")] = 1,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """See it at work: thousands of orders, workers that fail and die, and nothing lost.
+
+    Real worker processes take orders; some orders fail once, some always, and some kill the worker
+    that has them, with everything else it has in hand. In the end each order must have been handled,
+    by the workers' own records; the exit status is 1 if not. Uses a queue of its own, demo-orders.
+
+    \b
+    holdfast demo
+    holdfast demo --orders 20000 --workers 8 --seed 7
+    """
+    whole(orders, "--orders", 10, 1_000_000)
+    whole(workers, "--workers", 1, 64)
+    plan = Orders(orders, seed)
+    console = output.console(stderr=json)
+    with connected(url) as client:
+        console.print(_opening(client, url, plan, workers))
+        with View(console, orders) as view:
+            # The URL as it was given: that of a cluster names more than one node.
+            account = Story(client, url or client.url, plan, workers, view).run()
+    faults = account.faults()
+    if json:
+        output.emit(_as_json(account, faults))
+    else:
+        console.print(summary(account))
+        _close(faults)
+    if faults:
+        raise typer.Exit(1)
+
+
+def _opening(client: Client, url: str | None, plan: Orders, workers: int) -> Text:
+    where = client.transport.address.safe
+    if url is None:
+        status = embedded.status()
+        where = f"embedded Valkey in {status.home} ({status.durability})"
+    text = Text.assemble(("Holdfast demo", "bold"), f"  {where}, queue {QUEUE!r}\n")
+    text.append(
+        f"{plan.count:,} orders, {workers} workers; {len(plan.flaky):,} orders fail once, "
+        f"{len(plan.poison):,} always, {len(plan.fatal):,} kill their worker; "
+        f"lease {LEASE_SECONDS:g} s, {MAX_RECEIVES} tries\n",
+        "dim",
+    )
+    return text
+
+
+def _close(faults: list[str]) -> None:
+    if faults:
+        for fault in faults:
+            output.note(f"does not add up: {fault}", style="bold red")
+        return
+    output.console().print(Text("\nIt adds up: no order lost, none forgotten.", "bold green"))
+    output.say("\nNext, try:")
+    output.say('  holdfast send hello "my first message"')
+    output.say("  holdfast receive hello --ack")
+    output.say("  holdfast doctor")
+
+
+def _as_json(account: Account, faults: list[str]) -> dict[str, object]:
+    return {
+        "adds_up": not faults,
+        "faults": faults,
+        "orders": account.orders,
+        "sent": account.after.sent,
+        "acked": account.after.acked,
+        "left": account.after.total,
+        "deliveries": account.deliveries,
+        "failed": account.records.failed,
+        "lost_with_workers": account.records.lost,
+        "worker_deaths": account.deaths,
+        "dead_letters": account.before.dead,
+        "redriven": account.redriven,
+        "handled": account.orders - len(account.missing),
+        "handled_more_than_once": account.handled_twice,
+        "seconds": round(account.seconds, 2),
+    }

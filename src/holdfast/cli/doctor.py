@@ -1,0 +1,109 @@
+"""holdfast doctor: what the server really guarantees, and how to make it guarantee more."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import NamedTuple
+
+import typer
+from redis.exceptions import RedisError
+from rich.text import Text
+
+import holdfast
+from holdfast import embedded
+from holdfast.cli import output
+from holdfast.cli.options import Json, Url, connected
+from holdfast.client import failures
+from holdfast.client._sync.client import Client
+from holdfast.client._sync.transport import Node
+from holdfast.client.safety import Finding
+from holdfast.engine import library
+from holdfast.errors import HoldfastError
+
+_STYLES = {"ok": "green", "warn": "yellow", "bad": "bold red"}
+
+
+class _Place(NamedTuple):
+    kind: str
+    where: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} server {'in' if self.kind == 'embedded' else 'at'} {self.where}"
+
+
+def doctor(url: Url = None, json: Json = False) -> None:
+    """Examine the server: may it lose messages, and what to do about it.
+
+    ok: fine. warn: it may lose messages in a crash. bad: it may lose or refuse them in normal
+    running. The exit status is 1 if anything is bad.
+
+    \b
+    holdfast doctor
+    holdfast doctor --url redis://localhost:6379
+    """
+    # No patience, and no warnings: saying what is wrong is what this is for.
+    with connected(url, retry_for=0.5, check="off") as client:
+        client.ping()
+        place = _place(client, url)
+        try:
+            found = {name: [*each] for name, each in client.examine().items()}
+            for node in client.transport.primaries():
+                found[str(node)].append(_functions(node))
+        except RedisError as error:
+            raise failures.translated(error) from error
+    bad = any(finding.level == "bad" for each in found.values() for finding in each)
+    if json:
+        output.emit(
+            {
+                "ok": not bad,
+                "holdfast": holdfast.__version__,
+                "server": place.kind,
+                "address": place.where,
+                "nodes": [
+                    {"node": node, "findings": [asdict(f) for f in each]}
+                    for node, each in found.items()
+                ],
+            }
+        )
+    else:
+        _show(place, found)
+        worst = "something is bad: see above" if bad else "nothing is bad"
+        output.note(worst, style="bold red" if bad else "green")
+    if bad:
+        raise typer.Exit(1)
+
+
+def _place(client: Client, url: str | None) -> _Place:
+    if url is None:
+        status = embedded.status()
+        return _Place("embedded", str(status.home))
+    return _Place("remote", client.transport.address.safe)
+
+
+def _functions(node: Node) -> Finding:
+    """The engine's function library on one node."""
+    mine = library.version()
+    try:
+        theirs = node.command("FCALL", f"{library.NAME}_version", 0).decode()
+    except RedisError as error:
+        if failures.no_function(error):
+            return Finding("functions", "ok", f"not loaded yet; the first use loads {mine}")
+        fix = "allow FCALL and FUNCTION LOAD to this user"
+        reason: HoldfastError = failures.translated(error)
+        return Finding("functions", "bad", f"cannot be called: {reason}", fix)
+    if library.outdated(theirs):
+        return Finding("functions", "ok", f"{theirs} is loaded; the next use replaces it by {mine}")
+    other = "" if theirs == mine else f", newer than this client's {mine}: fine"
+    return Finding("functions", "ok", f"{library.NAME} {theirs} is loaded{other}")
+
+
+def _show(place: _Place, found: dict[str, list[Finding]]) -> None:
+    output.say(f"holdfast {holdfast.__version__}, {place}")
+    for node, findings in found.items():
+        if len(found) > 1:
+            output.say(f"\nnode {node}")
+        made = output.table("", "what", "finding", "to fix it", fold=("finding", "to fix it"))
+        for finding in findings:
+            level = Text(finding.level, _STYLES[finding.level])
+            made.add_row(level, finding.topic, Text(finding.says), Text(finding.fix))
+        output.show(made)

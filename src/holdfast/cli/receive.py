@@ -1,0 +1,180 @@
+"""holdfast receive: take messages under a lease, or take and ack them.
+
+With --ack a message is acked only after it was written out and flushed: whoever dies in between
+gets it again. Whatever ends the command early, messages that were not written out go back.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from holdfast.cli import durations, output
+from holdfast.cli.options import Json, QueueName, Url, connected
+from holdfast.client._sync.delivery import Delivery
+from holdfast.client._sync.queue import Queue
+from holdfast.errors import HoldfastError
+from holdfast.settings import whole
+
+EMPTY, STALE = 4, 3
+# With --ack: so many are written, flushed and acked at a time.
+_CHUNK = 100
+
+
+def receive(
+    queue: QueueName,
+    count: Annotated[int, typer.Option("--count", "-n", help="At most so many.")] = 1,
+    wait: Annotated[
+        str, typer.Option("--wait", "-w", metavar="DURATION", help="Wait so long for the first.")
+    ] = "0",
+    lease: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="Ours for so long; as the queue is set, if not given."
+        ),
+    ] = None,
+    ack: Annotated[bool, typer.Option("--ack", help="Ack each once it is written out.")] = False,
+    dead: Annotated[bool, typer.Option("--dead", help="Take dead letters instead.")] = False,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Take messages: they are yours until the lease ends, then they come back to the queue.
+
+    Without --ack the receipts are printed: settle them with `holdfast ack` or `holdfast nack`.
+    Exit status 4 says that the queue was empty.
+
+    \b
+    holdfast receive orders                        one message, and its receipt
+    holdfast receive orders -n 10 --wait 30s       up to ten; wait for the first
+    holdfast receive orders --lease 10m            time for long work
+    holdfast receive orders --ack > order.txt      take the body and be done with it
+    holdfast receive orders --dead                 a dead letter; `ack` removes it for good
+    holdfast receive orders --json | jq -r .body
+
+    In a pipe or a file each message is a line: its receipt, a tab and the body, unaltered; with
+    --ack the body only.
+    """
+    wait_seconds = durations.seconds(wait, "--wait")
+    lease_seconds = durations.optional_seconds(lease, "--lease")
+    whole(count, "--count", 1, 100_000)
+    with connected(url) as client:
+        taking = _Taking(client.queue(queue), lease_seconds, dead, json)
+        if ack:
+            taking.and_ack(count, wait_seconds)
+        else:
+            taking.and_hold(count, wait_seconds)
+
+
+class _Taking:
+    def __init__(self, queue: Queue, lease: float | None, dead: bool, as_json: bool) -> None:
+        self._queue = queue
+        self._lease = lease
+        self._dead = dead
+        self._as_json = as_json
+
+    def _take(self, count: int, wait: float) -> list[Delivery]:
+        if self._dead:
+            return self._queue.receive_dead(count, wait=wait, lease=self._lease)
+        return self._queue.receive_many(count, wait=wait, lease=self._lease)
+
+    def and_hold(self, count: int, wait: float) -> None:
+        got = self._take(count, wait)
+        if not got:
+            self._nothing()
+        self._write(got, acked=False)
+        if not self._as_json:
+            self._say_what_next(got)
+
+    def and_ack(self, count: int, wait: float) -> None:
+        taken, late = 0, 0
+        while taken < count:
+            got = self._take(min(count - taken, _CHUNK), wait if not taken else 0)
+            if not got:
+                break
+            taken += len(got)
+            self._write(got, acked=True)
+            late += len(got) - len(self._queue.ack_many(got))
+        if not taken:
+            self._nothing()
+        if late:
+            output.note(
+                f"{late} of {taken} acks came too late: the lease had ended, and the messages will be "
+                "or were delivered again; use a longer --lease",
+                style="yellow",
+            )
+            raise typer.Exit(STALE)
+
+    def _write(self, got: list[Delivery], *, acked: bool) -> None:
+        """To stdout, or back into the queue."""
+        try:
+            if self._as_json:
+                for delivery in got:
+                    output.emit(output.message_json(delivery, delivery.receipt))
+            elif sys.stdout.isatty():
+                _table(got, acked)
+            else:
+                for delivery in got:
+                    tag = b"" if acked else delivery.receipt.encode() + b"\t"
+                    output.write(tag + delivery.body)
+            output.flush()
+        except BaseException:
+            self._give_back(got)
+            raise
+
+    def _give_back(self, got: list[Delivery]) -> None:
+        try:
+            self._queue.release_many(got)
+        except HoldfastError as error:
+            output.note(f"could not give back {len(got)}: {error}; they come back by themselves")
+
+    def _nothing(self) -> None:
+        if not self._as_json:
+            what = "no dead letters" if self._dead else "nothing to receive"
+            output.note(f"{what} in {self._queue.name!r}{self._why()}")
+        raise typer.Exit(EMPTY)
+
+    def _why(self) -> str:
+        now = self._queue.stats()
+        if now.paused:
+            return "; it is paused"
+        waiting = [f"{n:,} {state}" for state in ("ready", "delayed", "leased", "dead")
+                   if (n := getattr(now, state))]  # fmt: skip
+        behind = "; what is ready waits behind others of its group" if now.ready else ""
+        return f" now ({', '.join(waiting)}{behind})" if waiting else ""
+
+    def _say_what_next(self, got: list[Delivery]) -> None:
+        name, first = self._queue.name, got[0]
+        if until := first.lease_until:
+            output.note(
+                f"leased until {durations.clock(until)} ({durations.ahead(until)}); then "
+                f"{'it comes' if len(got) == 1 else 'they come'} back"
+            )
+        else:
+            output.note("leased until settled")
+        output.note(f"when done:  holdfast ack {_quoted(name)} {first.receipt}")
+
+
+def _quoted(name: str) -> str:
+    from shlex import quote
+
+    return quote(name)
+
+
+def _table(got: list[Delivery], acked: bool) -> None:
+    grouped, tagged = any(d.group for d in got), any(d.attributes for d in got)
+    died, ranked = any(d.death for d in got), any(d.priority for d in got)
+    optional = {"priority": ranked, "group": grouped, "attributes": tagged, "died of": died}
+    columns = ["id" if acked else "receipt", "receives", "sent"]
+    columns += [name for name, wanted in optional.items() if wanted]
+    made = output.table(
+        *columns, "body", right=("receives", "priority"), fold=("body", "attributes")
+    )
+    for d in got:
+        row = [d.id if acked else d.receipt, str(d.receives), durations.ago(d.sent_at)]
+        row += [str(d.priority)] * ranked + [output.preview((d.group or "").encode())] * grouped
+        row += [", ".join(f"{k}={v}" for k, v in d.attributes.items())] * tagged
+        row += [output.preview(d.death.reason.encode()) if d.death else ""] * died
+        made.add_row(*row, output.safe(d.body))
+    output.show(made)

@@ -1,0 +1,216 @@
+"""holdfast send: bodies from the command line, from stdin, or one per line from a stream."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn
+
+from holdfast.cli import durations, jsonl, lines, output
+from holdfast.cli.lines import Line
+from holdfast.cli.options import Json, QueueName, Url, connected, pairs
+from holdfast.client._sync.queue import Queue
+from holdfast.engine import calls
+from holdfast.errors import HoldfastError, InvalidArgument
+from holdfast.message import MessageId, Outgoing
+
+
+def send(
+    queue: QueueName,
+    body: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="BODY…", help="A message each; - is all of stdin.", show_default=False
+        ),
+    ] = None,
+    by_line: Annotated[
+        bool, typer.Option("--lines", help="Each line of stdin (or --file) is a message.")
+    ] = False,
+    by_json: Annotated[
+        bool,
+        typer.Option("--jsonl", help='Each line is an object: {"body": …, "delay": "5m", …}.'),
+    ] = False,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="Read this file instead of stdin.")
+    ] = None,
+    delay: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Ready only after so long: 30s, 5m, 2h.")
+    ] = None,
+    due: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Ready only at this time (ISO 8601).")
+    ] = None,
+    priority: Annotated[int, typer.Option(metavar="0-9", help="Higher goes first.")] = 0,
+    group: Annotated[
+        str | None, typer.Option(metavar="NAME", help="One at a time, in order, within a group.")
+    ] = None,
+    dedup_id: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Send only once within the dedup window.")
+    ] = None,
+    ttl: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Gone if nobody took it for so long.")
+    ] = None,
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option("--attribute", "-a", metavar="NAME=VALUE", help="Repeatable."),
+    ] = None,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Store messages; once an id is printed, that message is held until somebody acks it.
+
+    \b
+    holdfast send orders "hello"                     one message
+    holdfast send orders a b c --priority 9          three, ahead of the others
+    holdfast send orders later --delay 5m            not before five minutes have passed
+    holdfast send orders pay --dedup-id invoice-17   at most once
+    holdfast send orders -- -5                       a body that begins with a dash
+    holdfast send photos - < photo.jpg               all of stdin, as it is
+    holdfast send logs --lines --file app.log        each line a message
+    tail -f app.log | holdfast send logs --lines     the same, as they come
+    holdfast send orders --jsonl < orders.jsonl      each with its own settings
+
+    A JSON line may have body (text or any JSON) or body_base64, delay, due, priority, attributes,
+    group, dedup_id and ttl; the options given here are for lines that say nothing else.
+    """
+    common = Outgoing(
+        b"",
+        delay=durations.optional_seconds(delay, "--delay"),
+        due=durations.moment(due, "--due") if due is not None else None,
+        priority=priority,
+        attributes=pairs(attribute, "--attribute") or None,
+        group=group,
+        dedup_id=dedup_id,
+        ttl=durations.optional_seconds(ttl, "--ttl"),
+    )
+    _check(common, body, by_line, by_json, file)
+    if by_line or by_json:
+        with lines.opened(file) as stream, connected(url) as client:
+            sending = _Stream(client.queue(queue), common, by_json, json)
+            sending.run(lines.batches(stream))
+        return
+    messages = [replace(common, body=b) for b in _bodies(body, file)]
+    with connected(url) as client:
+        _print(client.queue(queue).send_many(messages), json)
+
+
+def _check(
+    common: Outgoing, body: list[str] | None, by_line: bool, by_json: bool, file: Path | None
+) -> None:
+    if by_line and by_json:
+        raise InvalidArgument("give --lines or --jsonl, not both")
+    if body and (by_line or by_json or file):
+        raise InvalidArgument("give bodies, or read them from stdin or --file, not both")
+    if common.dedup_id is not None and (by_line or by_json or len(body or ()) > 1):
+        raise InvalidArgument(
+            "--dedup-id is for one message: with several, all but the first would be duplicates; "
+            "use --jsonl, where each line can have its own dedup_id"
+        )
+    calls.pack(common)  # priority, names and times are right, before anything is read
+
+
+def _bodies(given: list[str] | None, file: Path | None) -> list[bytes]:
+    if given:
+        # Arguments that are not text came in as surrogates, and go out as the bytes they were.
+        return [sys.stdin.buffer.read() if b == "-" else os.fsencode(b) for b in given]
+    if file is None and sys.stdin.isatty():
+        raise InvalidArgument("nothing to send: give a BODY, or pipe one in")
+    with lines.opened(file) as stream:
+        found = stream.read()
+    if not found and file is None:
+        raise InvalidArgument('nothing to send: stdin was empty; for an empty body give ""')
+    return [found]
+
+
+def _print(ids: Iterable[MessageId], as_json: bool) -> None:
+    for id_ in ids:
+        if as_json:
+            output.emit({"id": str(id_), "duplicate": id_.duplicate})
+        else:
+            output.say(f"duplicate of {id_}" if id_.duplicate else str(id_))
+
+
+class _Stream:
+    """Sends batches of lines and keeps count, so that whatever ends it can be told exactly."""
+
+    def __init__(self, queue: Queue, common: Outgoing, by_json: bool, as_json: bool) -> None:
+        self._queue = queue
+        self._as_json = as_json
+        self._make = partial(_from_json if by_json else _from_text, common)
+        self.sent = self.duplicates = 0
+
+    def run(self, found: Iterable[list[Line]]) -> None:
+        try:
+            with _progress() as (bar, task):
+                for batch in found:
+                    self._send(batch)
+                    bar.update(task, completed=self.sent + self.duplicates)
+        except HoldfastError as error:
+            self._explain(error)
+        except KeyboardInterrupt:
+            output.note(f"interrupted; {self._so_far()} before that")
+            raise
+        if not self._as_json:
+            output.say(self._so_far())
+
+    def _send(self, batch: list[Line]) -> None:
+        messages: list[Any] = []
+        for line in batch:
+            try:
+                made = self._make(line.text)
+                if made is not None:
+                    messages.append(made)
+            except InvalidArgument as error:
+                self._deliver(messages)
+                raise InvalidArgument(f"line {line.number}: {error}") from error
+        self._deliver(messages)
+
+    def _deliver(self, messages: Sequence[Any]) -> None:
+        ids = self._queue.send_many(messages)
+        fresh = sum(not id_.duplicate for id_ in ids)
+        self.sent += fresh
+        self.duplicates += len(ids) - fresh
+        if self._as_json:
+            _print(ids, as_json=True)
+            output.flush()
+
+    def _so_far(self) -> str:
+        twice = f" ({self.duplicates:,} more were duplicates)" if self.duplicates else ""
+        return f"sent {output.several(self.sent, 'message')} to {self._queue.name!r}{twice}"
+
+    def _explain(self, error: HoldfastError) -> NoReturn:
+        raise type(error)(f"{error}; {self._so_far()} before that") from error
+
+
+def _from_text(common: Outgoing, line: bytes) -> Any:
+    # Bytes alone take the short way.
+    return line if common == Outgoing(b"") else replace(common, body=line)
+
+
+def _from_json(common: Outgoing, line: bytes) -> Outgoing | None:
+    if not line.strip():
+        return None
+    message = jsonl.outgoing(line, common)
+    calls.pack(message)  # so that a complaint can name the line
+    return message
+
+
+@contextmanager
+def _progress() -> Iterator[tuple[Progress, TaskID]]:
+    """How many went so far, on stderr, if that is a terminal."""
+    console = output.console(stderr=True)
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.completed:,.0f} messages"),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as bar:
+        yield bar, bar.add_task("sending")

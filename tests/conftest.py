@@ -1,0 +1,166 @@
+"""Where tests run: real servers, started once per test process and only when a test asks for one.
+
+A test that takes `q` runs in every setting below. To run in fewer of them, say so and why:
+
+    @pytest.mark.unsharded("exact order over all messages is a promise of one shard")
+    @pytest.mark.only("standalone", reason="arithmetic on one server's INFO")
+
+A queue's clock stands still until the test moves it: `clock.advance(seconds)`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import holdfast
+from tests import servers
+from tests.clock import Clock
+from tests.raw import Raw
+
+settings.register_profile(
+    "holdfast",
+    derandomize=True,  # the same examples on every run
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+settings.load_profile("holdfast")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A kind of server, and how many shards a test's queue has there."""
+
+    name: str
+    kind: str
+    shards: int = 1
+
+
+SETTINGS = {
+    s.name: s
+    for s in (
+        Setting("standalone", "standalone"),
+        Setting("standalone-shards", "standalone", 3),
+        Setting("cluster", "cluster"),
+        Setting("cluster-shards", "cluster", 3),
+        Setting("redis7", "redis"),
+    )
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for line in (
+        "unsharded(reason): run on queues of one shard only",
+        "only(*settings, reason): run in these settings only",
+    ):
+        config.addinivalue_line("markers", line)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "setting" not in metafunc.fixturenames:
+        return
+    chosen = list(SETTINGS.values())
+    for mark in metafunc.definition.iter_markers("only"):
+        chosen = [s for s in chosen if s.name in mark.args]
+    if any(metafunc.definition.iter_markers("unsharded")):
+        chosen = [s for s in chosen if s.shards == 1]
+    metafunc.parametrize(
+        "setting", chosen, ids=[s.name for s in chosen], indirect=True, scope="session"
+    )
+
+
+class Servers:
+    """One server or cluster of each kind, and one client for each, until the tests end."""
+
+    def __init__(self, folder: Callable[[str], Path]) -> None:
+        self._folder = folder
+        self._stack = ExitStack()
+        self._urls: dict[str, str | None] = {}
+        self._clients: dict[str, holdfast.Client] = {}
+
+    def url(self, kind: str) -> str | None:
+        """None where this machine has no such server."""
+        if kind not in self._urls:
+            folder = self._folder(kind)
+            if kind == "cluster":
+                nodes = self._stack.enter_context(servers.cluster(folder))
+                self._urls[kind] = "redis://" + ",".join(f"{host}:{port}" for host, port in nodes)
+            elif kind == "redis":
+                self._urls[kind] = self._stack.enter_context(servers.debian_redis(folder))
+            else:
+                self._urls[kind] = self._stack.enter_context(servers.standalone(folder))
+        return self._urls[kind]
+
+    def client(self, kind: str) -> holdfast.Client:
+        if kind not in self._clients:
+            url = self.url(kind)
+            if url is None:
+                pytest.skip("no redis-server on PATH")
+            self._clients[kind] = holdfast.connect(url, check="off")
+        return self._clients[kind]
+
+    def close(self) -> None:
+        for client in self._clients.values():
+            client.close()
+        self._stack.close()
+
+
+@pytest.fixture(scope="session")
+def all_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    started = Servers(lambda kind: tmp_path_factory.mktemp(kind))
+    try:
+        yield started
+    finally:
+        started.close()
+
+
+@pytest.fixture(scope="session")
+def setting(request: pytest.FixtureRequest) -> Setting:
+    chosen = request.param
+    assert isinstance(chosen, Setting)
+    return chosen
+
+
+@pytest.fixture
+def hf(all_servers: Servers, setting: Setting) -> holdfast.Client:
+    return all_servers.client(setting.kind)
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def new_queue(hf: holdfast.Client, setting: Setting) -> Callable[[], holdfast.Queue]:
+    """Makes queues that no other test has seen, with as many shards as the setting says."""
+
+    def make() -> holdfast.Queue:
+        queue = hf.queue(f"q{next(_numbers)}")
+        if setting.shards > 1:
+            queue.configure(shards=setting.shards)
+        return queue
+
+    return make
+
+
+@pytest.fixture
+def q(new_queue: Callable[[], holdfast.Queue]) -> holdfast.Queue:
+    return new_queue()
+
+
+@pytest.fixture
+def clock(q: holdfast.Queue) -> Clock:
+    """The clock of `q`, standing still."""
+    return Clock(q)
+
+
+@pytest.fixture
+def raw(hf: holdfast.Client) -> Raw:
+    """The server behind the queue's back."""
+    return Raw(hf)

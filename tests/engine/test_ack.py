@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import pytest
+
+from holdfast import InvalidArgument, LeaseLost, Queue
+from tests.clock import Clock
+from tests.engine.look import assert_each_in_one_state, bodies, counts, drain, numbered
+from tests.raw import Raw
+
+
+def test_an_acked_message_is_gone(q: Queue, clock: Clock) -> None:
+    sent = q.send(b"x")
+    got = q.receive()
+    assert got is not None
+    got.ack()
+    assert q.get(sent) is None
+    assert counts(q) == (0, 0, 0, 0)
+    assert q.stats().acked == 1
+
+
+def test_ack_many_returns_those_really_removed(q: Queue, clock: Clock) -> None:
+    q.send_many(numbered(4))
+    held = q.receive_many(4, lease=5)
+    held[1].ack()
+    assert q.ack_many(held) == [held[0], held[2], held[3]]
+    assert q.ack_many(held) == []
+
+
+def test_the_same_receipt_twice_in_one_call_counts_once(q: Queue, clock: Clock) -> None:
+    q.send(b"x")
+    held = q.receive()
+    assert held is not None
+    assert q.ack_many([held.receipt, held.id, held.receipt]) == [held.receipt]
+    assert q.stats().acked == 1
+
+
+def test_a_receipt_of_an_earlier_delivery_changes_nothing_and_says_so(
+    q: Queue, clock: Clock
+) -> None:
+    sent = q.send(b"x")
+    stale = q.receive(lease=1)
+    clock.advance(1)
+    current = q.receive(lease=10)
+    assert stale is not None
+    assert current is not None
+    assert not q.ack(stale)
+    with pytest.raises(LeaseLost, match="the lease is lost"):
+        stale.ack()
+    assert_each_in_one_state(q, [sent])
+    assert counts(q) == (0, 0, 1, 0)
+    current.ack()
+    assert q.stats().total == 0
+
+
+def test_a_receipt_stays_good_past_the_leases_end_while_nobody_else_has_it(
+    q: Queue, clock: Clock
+) -> None:
+    q.send(b"x")
+    held = q.receive(lease=1)
+    clock.advance(100)
+    assert held is not None
+    held.ack()
+    assert q.receive() is None
+
+
+def test_a_receipt_is_stale_once_the_message_is_ready_again(q: Queue, clock: Clock) -> None:
+    sent = q.send(b"x")
+    held = q.receive(lease=1)
+    clock.advance(1)
+    q.tend()
+    assert held is not None
+    assert not q.ack(held)
+    assert_each_in_one_state(q, [sent])
+
+
+def test_a_bare_id_acks_whichever_delivery_is_current(q: Queue, clock: Clock) -> None:
+    sent = q.send(b"x")
+    q.receive(lease=1)
+    clock.advance(1)
+    q.receive(lease=10)
+    assert q.ack(sent)
+    assert q.stats().total == 0
+
+
+def test_a_bare_id_of_a_message_that_is_not_out_acks_nothing(q: Queue, clock: Clock) -> None:
+    ready, delayed = q.send(b"a"), q.send(b"b", delay=5)
+    assert q.ack_many([ready, delayed, "1-1"]) == []
+    assert counts(q) == (1, 1, 0, 0)
+
+
+def test_a_receipt_can_be_stored_as_text_and_used_elsewhere(q: Queue, clock: Clock) -> None:
+    q.send(b"x")
+    held = q.receive()
+    assert held is not None
+    other = q._client.queue(q.name)
+    assert other.ack(held.receipt)
+
+
+def test_a_malformed_receipt_among_good_ones_removes_nothing(q: Queue, clock: Clock) -> None:
+    q.send_many(numbered(2))
+    held = q.receive_many(2)
+    with pytest.raises(InvalidArgument, match="is not a message id"):
+        q.ack_many([held[0].receipt, "nonsense"])
+    assert counts(q) == (0, 0, 2, 0)
+
+
+def test_acks_out_of_order_take_away_only_their_own(q: Queue, clock: Clock) -> None:
+    q.send_many(numbered(10))
+    held = q.receive_many(10, lease=5)
+    q.ack_many([held[9], held[0], held[4]])
+    clock.advance(5)
+    assert bodies(drain(q)) == [b"2", b"3", b"4", b"6", b"7", b"8", b"9"]
+
+
+def test_leaving_a_with_block_cleanly_acks_and_raising_nacks(q: Queue, clock: Clock) -> None:
+    q.send(b"x")
+    with pytest.raises(RuntimeError, match="no"), q.receive():  # type: ignore[union-attr]
+        raise RuntimeError("no")
+    [again] = q.inspect("ready")
+    assert again.receives == 1
+    with q.receive():  # type: ignore[union-attr]
+        pass
+    assert q.stats().total == 0
+
+
+def test_a_batch_of_acks_is_one_call_and_few_commands(q: Queue, clock: Clock, raw: Raw) -> None:
+    q.send_many(numbered(400))
+    held = q.receive_many(400)
+    assert len(held) == 400
+    before = raw.calls()
+    assert q.ack_many(held) == held
+    after = raw.calls()
+    changed = {c: after[c] - before.get(c, 0) for c in ("fcall", "hmget", "hdel", "zrem")}
+    assert changed == {"fcall": 1, "hmget": 2, "hdel": 1, "zrem": 1}

@@ -1,0 +1,195 @@
+"""An error inside a function loses nothing: one of the queue's keys is made unusable under it.
+
+A Lua error leaves earlier writes in place, so each transition must be written such that it can stop
+anywhere. Here each key in turn holds something of the wrong type while a transition runs; then the
+key is put back as it was, and every message must be in exactly one state, and still come out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from holdfast import Delivery, Outgoing, Queue, WrongType
+from tests.clock import Clock
+from tests.engine.look import assert_each_in_one_state, states
+from tests.raw import Raw, key
+
+pytestmark = pytest.mark.only("standalone", reason="one server is enough to stop a function")
+
+KEYS = {
+    "ready 0": ("ready", "0"),
+    "ready 5": ("ready", "5"),
+    "group": ("group", "g"),
+    "slots": ("slots", ""),
+    "leased": ("leased", ""),
+    "batches": ("batches", ""),
+    "deadlines": ("deadlines", ""),
+    "settled": ("settled", ""),
+    "due": ("due", ""),
+    "delayed": ("delayed", ""),
+    "died": ("died", ""),
+    "dead": ("dead", ""),
+    "dedup": ("dedup", ""),
+    "dedup_until": ("dedup_until", ""),
+    "unique": ("unique", ""),
+    "journal": ("journal", ""),
+}
+
+
+class Full:
+    """A queue with messages in every state, of every kind, some of them due or expired."""
+
+    def __init__(self, q: Queue, clock: Clock) -> None:
+        self.q, self.clock = q, clock
+        q.configure(max_receives=2, journal=True)
+        ids: list[str] = list(
+            q.send_many([Outgoing(b"low %d" % n) for n in range(4)])
+            + q.send_many([Outgoing(b"high %d" % n, priority=5) for n in range(4)])
+            + q.send_many([Outgoing(b"group %d" % n, group="g") for n in range(4)])
+            + q.send_many(
+                [Outgoing(b"dedup", dedup_id="d", priority=5), Outgoing(b"far", delay=99)]
+            )
+        )
+        ids.append(q.ensure("unique", b"unique", priority=5))
+        q.nack_many(q.receive_many(1))  # has one try left
+        expiring = q.receive_many(2, lease=5)
+        expiring[1].extend(6)
+        q.bury_many(q.receive_many(2), "bad")
+        ids += q.send_many([Outgoing(b"soon", delay=5), Outgoing(b"soon", delay=5, priority=5)])
+        self.held: list[Delivery] = q.receive_many(4, lease=60)
+        self.held[0].ack()
+        ids.remove(self.held.pop(0).id)
+        self.held[0].extend(90)
+        self.held += [d for d in q.receive_many(4, lease=60) if d.group == "g"][:1]
+        self.ids = ids
+        clock.advance(10)
+
+
+def _send(f: Full) -> None:
+    f.q.send_many(
+        [
+            Outgoing(b"new", dedup_id="new"),
+            Outgoing(b"new", group="g"),
+            Outgoing(b"new", delay=1),
+            Outgoing(b"new", priority=5),
+        ]
+    )
+
+
+TRANSITIONS: dict[str, Callable[[Full], object]] = {
+    "send": _send,
+    "ensure": lambda f: f.q.ensure("another", b"new"),
+    "receive": lambda f: f.q.receive_many(100),
+    "receive_dead": lambda f: f.q.receive_dead(1),
+    "tend": lambda f: f.q.tend(),
+    "retry": lambda f: f.q.nack_many(f.held),
+    "retry later": lambda f: f.q.nack_many(f.held, delay=5),
+    "release": lambda f: f.q.release_many(f.held),
+    "bury": lambda f: f.q.bury_many(f.held, "bad"),
+    "extend": lambda f: f.q.extend_many(f.held, 60),
+    "recover": lambda f: f.q.recover(2, elapsed=0),
+    "redrive": lambda f: f.q.redrive(),
+    "redrive slowly": lambda f: f.q.redrive(rate=1),
+    "reschedule": lambda f: f.q.reschedule(f.q.inspect("delayed", -1)[0].id, delay=0),
+}
+
+
+def come_out(q: Queue, clock: Clock) -> list[str]:
+    """Ids of all messages, as they can be had from now on."""
+    seen: list[str] = []
+    for _ in range(60):
+        held = [*q.receive_many(100, lease=1), *q.receive_dead(100, lease=1)]
+        seen += [d.id for d in held]
+        q.ack_many(held)
+        clock.advance(60)
+        if not q.stats().total:
+            break
+    return seen
+
+
+def fail_half_way(full: Full, raw: Raw, verb: str, broken: str) -> bool:
+    """Run a transition while a key is unusable, put the key back. False: it does not use the key."""
+    where = key(full.q, *KEYS[broken])
+    kept = raw("DUMP", where)
+    raw("DEL", where)
+    raw("SET", where, "something else")
+    try:
+        TRANSITIONS[verb](full)
+    except WrongType:
+        return True
+    finally:
+        raw("DEL", where)
+        if kept:
+            raw("RESTORE", where, 0, kept)
+    return False
+
+
+@pytest.mark.parametrize("verb", TRANSITIONS)
+def test_a_transition_that_fails_half_way_loses_nothing(
+    new_queue: Callable[[], Queue], raw: Raw, verb: str
+) -> None:
+    lost = []
+    for broken in KEYS:
+        q = new_queue()
+        clock = Clock(q)
+        full = Full(q, clock)
+        if fail_half_way(full, raw, verb, broken) and set(full.ids) - set(come_out(q, clock)):
+            lost.append(broken)
+    assert lost == []
+
+
+@pytest.mark.parametrize("verb", TRANSITIONS)
+def test_a_transition_that_fails_half_way_leaves_each_message_in_one_state(
+    new_queue: Callable[[], Queue], raw: Raw, verb: str
+) -> None:
+    wrong = []
+    for broken in KEYS:
+        q = new_queue()
+        full = Full(q, Clock(q))
+        if not fail_half_way(full, raw, verb, broken):
+            continue
+        found = states(q)
+        # What a failed send stored is nobody's promise; what was there before is.
+        if any(len(found.get(i, ())) != 1 for i in full.ids):
+            wrong.append(broken)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("broken", ["journal", "unique", "slots", "dedup_until"])
+def test_after_a_send_that_failed_the_next_ids_are_new(
+    q: Queue, clock: Clock, raw: Raw, broken: str
+) -> None:
+    full = Full(q, clock)
+    fail_half_way(full, raw, "ensure" if broken == "unique" else "send", broken)
+    stored = set(states(q))
+    assert not stored & set(q.send_many([b"later"] * 5))
+
+
+@pytest.mark.parametrize("broken", ["deadlines", "leased"])
+def test_a_receive_that_failed_does_not_spoil_the_next_one(
+    q: Queue, clock: Clock, raw: Raw, broken: str
+) -> None:
+    ids = q.send_many([b"1", b"2", b"3"])
+    where = key(q, broken)
+    raw("SET", where, "something else")
+    with pytest.raises(WrongType):
+        q.receive_many(1, lease=5)
+    raw("DEL", where)
+    assert_each_in_one_state(q, ids)
+    assert len(q.receive_many(3, lease=5)) == 3
+    assert_each_in_one_state(q, ids)
+    clock.advance(5)
+    assert len(q.receive_many(3, lease=5)) == 3
+
+
+def test_the_queues_own_key_of_another_type_is_an_error_and_stays_as_it_is(
+    q: Queue, raw: Raw
+) -> None:
+    raw("SET", q.refs()[0].key, "mine")
+    for verb in (q.receive, q.stats, q.tend, lambda: q.send(b"x")):
+        with pytest.raises(WrongType):
+            verb()
+    assert raw("GET", q.refs()[0].key) == b"mine"
+    raw("DEL", q.refs()[0].key)

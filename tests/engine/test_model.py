@@ -1,0 +1,390 @@
+"""Random histories against a plain model of the promises.
+
+The model knows nothing of lists, batches or tokens: only what a user is promised. After every step
+the counts and the contents of all states must be the model's. What the model leaves open, because
+the promises do: when an expired message is noticed, and how groups and other messages take turns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import seed, settings, stateful
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from holdfast import Client, Delivery, Outgoing, Queue
+from tests.clock import START
+from tests.engine.look import ALL, states
+
+GROUPS = [None, None, "g", "h"]
+LEASE = 20
+
+
+@dataclass
+class Known:
+    """What the model knows of one message."""
+
+    id: str
+    priority: int
+    group: str | None
+    expires: int | None
+    place: float  # order among those ready: lower goes first
+    failures: int = 0
+    due: int = 0
+    until: int = 0
+    delivery: Delivery | None = None
+
+
+@dataclass
+class Model:
+    max_receives: int
+    group_limit: int
+    now: int = START
+    ready: dict[str, Known] = field(default_factory=dict)
+    delayed: dict[str, Known] = field(default_factory=dict)
+    leased: dict[str, Known] = field(default_factory=dict)
+    dead: dict[str, Known] = field(default_factory=dict)
+    dead_leased: dict[str, Known] = field(default_factory=dict)
+    expired: set[str] = field(default_factory=set)
+    front: float = 0.0
+    back: float = 0.0
+
+    def tail(self, m: Known) -> None:
+        self.back += 1
+        m.place = self.back
+        self.ready[m.id] = m
+
+    def head(self, messages: list[Known]) -> None:
+        """To the head, in their order."""
+        self.front -= len(messages)
+        for n, m in enumerate(messages):
+            m.place = self.front + n
+            self.ready[m.id] = m
+
+    def fail(self, messages: list[Known], delay: int = 0) -> None:
+        again = []
+        for m in messages:
+            m.failures += 1
+            if m.failures >= self.max_receives:
+                self.dead[m.id] = m
+            else:
+                again.append(m)
+        if not delay:
+            self.head(again)
+            return
+        for m in again:
+            m.due = self.now + delay
+            self.delayed[m.id] = m
+
+    def catch_up(self) -> None:
+        """What every receive does first."""
+        due = sorted((m.due, key(m.id)) for m in self.delayed.values() if m.due <= self.now)
+        for _, (ms, seq) in due:
+            m = self.delayed.pop(f"{ms}-{seq}")
+            if m.group and m.failures:
+                self.head([m])
+            else:
+                self.tail(m)
+        over = [m for m in self.leased.values() if m.until <= self.now]
+        for m in over:
+            del self.leased[m.id]
+        self.fail(over)
+        for m in [m for m in self.dead_leased.values() if m.until <= self.now]:
+            self.dead[m.id] = self.dead_leased.pop(m.id)
+
+    def is_expired(self, m: Known) -> bool:
+        return m.expires is not None and m.expires <= self.now
+
+    def in_flight(self, group: str) -> int:
+        retries = [m for m in self.delayed.values() if m.failures]
+        return sum(m.group == group for m in [*self.leased.values(), *retries])
+
+    def live(self) -> list[Known]:
+        waiting = [m for m in self.ready.values() if not self.is_expired(m)]
+        return sorted(waiting, key=lambda m: (-m.priority, m.place))
+
+    def first_of(self, group: str) -> Known | None:
+        mine = [m for m in self.ready.values() if m.group == group and not self.is_expired(m)]
+        return min(mine, key=lambda m: m.place, default=None)
+
+    def check_delivery(self, m: Known) -> None:
+        """May this one go out now?"""
+        assert m.id in self.ready, "not ready"
+        assert not self.is_expired(m), "expired"
+        if m.group:
+            first = self.first_of(m.group)
+            assert first is m, f"{first} of the group comes first"
+            assert self.in_flight(m.group) < self.group_limit, "the group has enough in flight"
+            return
+        for other in self.live():
+            if other.group is None:
+                assert other is m, f"{other} comes first"
+                return
+
+    def deliverable(self) -> list[Known]:
+        free = [m for m in self.live() if m.group is None]
+        for group in {m.group for m in self.live() if m.group}:
+            first = self.first_of(group)
+            if first and self.in_flight(group) < self.group_limit:
+                free.append(first)
+        return free
+
+
+def key(message_id: str) -> tuple[int, int]:
+    ms, seq = message_id.split("-")
+    return int(ms), int(seq)
+
+
+class Promises(RuleBasedStateMachine):
+    hf: Client  # set by the test
+    numbers = iter(range(1, 10**9))
+
+    @initialize(
+        max_receives=st.integers(1, 3),
+        group_limit=st.integers(1, 2),
+        ttl=st.sampled_from([None, None, 45]),
+    )
+    def start(self, max_receives: int, group_limit: int, ttl: int | None) -> None:
+        self.q: Queue = self.hf.queue(f"model {next(self.numbers)}")
+        self.q.configure(max_receives=max_receives, group_limit=group_limit, ttl=ttl, lease=LEASE)
+        self.q.set_clock(START)
+        self.m = Model(max_receives, group_limit)
+        self.ttl = ttl
+        self.old: list[tuple[Delivery, str]] = []
+        self.sent = self.acked = self.removed = 0
+
+    def teardown(self) -> None:
+        if hasattr(self, "q"):
+            self.q.delete()
+
+    # ---- what users do ----------------------------------------------------------------------
+
+    @rule(
+        messages=st.lists(
+            st.tuples(
+                st.integers(0, 2),
+                st.sampled_from(GROUPS),
+                st.sampled_from([0, 0, 0, 7, 30]),
+                st.sampled_from([None, None, None, 15]),
+            ),
+            min_size=1,
+            max_size=5,
+        )
+    )
+    def send(self, messages: list[tuple[int, str | None, int, int | None]]) -> None:
+        ids = self.q.send_many(
+            [Outgoing(b"x", priority=p, group=g, delay=d, ttl=t) for p, g, d, t in messages]
+        )
+        self.sent += len(ids)
+        for i, (p, g, d, t) in zip(ids, messages, strict=True):
+            ttl = t or self.ttl
+            m = Known(i, p, g, int(i.split("-")[0]) + ttl * 1000 if ttl else None, 0)
+            if d:
+                m.due = self.m.now + d * 1000
+                self.m.delayed[i] = m
+            else:
+                self.m.tail(m)
+
+    @rule(count=st.integers(1, 6), lease=st.sampled_from([5, LEASE, 60]))
+    def receive(self, count: int, lease: int) -> None:
+        self.m.catch_up()
+        for d in self.q.receive_many(count, lease=lease):
+            count -= 1
+            m = self.m.ready.get(d.id)
+            assert m is not None, f"{d.id} was not ready"
+            self.m.check_delivery(m)
+            assert d.receives == m.failures + 1
+            del self.m.ready[d.id]
+            m.delivery, m.until = d, self.m.now + lease * 1000
+            self.m.leased[d.id] = m
+        if count > 0:
+            assert self.m.deliverable() == [], "these could have gone out too"
+
+    def held(self, data: Any) -> Known:
+        chosen: Known = data.draw(
+            st.sampled_from(sorted(self.m.leased.values(), key=lambda m: m.id))
+        )
+        return chosen
+
+    @precondition(lambda self: self.m.leased)
+    @rule(data=st.data())
+    def ack(self, data: Any) -> None:
+        m = self.held(data)
+        assert m.delivery is not None
+        assert self.q.ack(m.delivery if data.draw(st.booleans()) else m.id)
+        self.acked += 1
+        self.settled(m)
+
+    @precondition(lambda self: self.m.leased)
+    @rule(data=st.data(), delay=st.sampled_from([0, 0, 4]))
+    def nack(self, data: Any, delay: int) -> None:
+        m = self.held(data)
+        assert m.delivery is not None
+        assert self.q.nack(m.delivery, delay=delay)
+        self.settled(m)
+        self.m.fail([m], delay * 1000)
+
+    @precondition(lambda self: self.m.leased)
+    @rule(data=st.data())
+    def release(self, data: Any) -> None:
+        m = self.held(data)
+        assert m.delivery is not None
+        assert self.q.release(m.delivery)
+        self.settled(m)
+        self.m.head([m])
+
+    @precondition(lambda self: self.m.leased)
+    @rule(data=st.data())
+    def bury(self, data: Any) -> None:
+        m = self.held(data)
+        assert m.delivery is not None
+        assert self.q.bury(m.delivery, "bad")
+        self.settled(m)
+        m.failures += 1
+        self.m.dead[m.id] = m
+
+    @precondition(lambda self: self.m.leased)
+    @rule(data=st.data(), lease=st.sampled_from([1, LEASE, 100]))
+    def extend(self, data: Any, lease: int) -> None:
+        m = self.held(data)
+        assert m.delivery is not None
+        assert self.q.extend(m.delivery, lease)
+        m.until = self.m.now + lease * 1000
+
+    def settled(self, m: Known) -> None:
+        assert m.delivery is not None
+        self.old.append((m.delivery, m.id))
+        del self.m.leased[m.id]
+
+    @precondition(lambda self: self.old)
+    @rule(data=st.data(), how=st.sampled_from(["ack", "nack", "release", "extend"]))
+    def use_an_old_receipt(self, data: Any, how: str) -> None:
+        delivery, _ = data.draw(st.sampled_from(self.old))
+        before = self.q.stats()
+        done = self.q.extend(delivery, 60) if how == "extend" else getattr(self.q, how)(delivery)
+        assert not done
+        assert self.q.stats() == before
+
+    @rule(seconds=st.sampled_from([0.001, 1, 4, 5, 10, 19.999, 20, 40]))
+    def let_time_pass(self, seconds: float) -> None:
+        self.m.now += round(seconds * 1000)
+        self.q.set_clock(self.m.now)
+
+    @rule()
+    def tend(self) -> None:
+        self.m.catch_up()
+        self.q.tend()
+
+    @rule(data=st.data())
+    def remove(self, data: Any) -> None:
+        held = (self.m.ready, self.m.delayed, self.m.leased, self.m.dead)
+        everything = sorted(i for state in held for i in state)
+        if not everything:
+            return
+        chosen = data.draw(st.sampled_from(everything))
+        there = self.q.remove(chosen)
+        ready = self.m.ready.get(chosen)
+        assert there or (ready is not None and self.m.is_expired(ready))
+        self.removed += there
+        for state in held:
+            state.pop(chosen, None)
+
+    @precondition(lambda self: self.m.dead)
+    @rule(count=st.integers(1, 3))
+    def redrive(self, count: int) -> None:
+        moved = self.q.redrive(count)
+        assert len(moved) == min(count, len(self.m.dead))
+        for i in moved:
+            m = self.m.dead.pop(i)
+            m.failures = 0
+            self.m.tail(m)
+
+    @precondition(lambda self: self.m.dead)
+    @rule(settle=st.sampled_from(["ack", "nack", "leave"]))
+    def receive_dead(self, settle: str) -> None:
+        self.m.catch_up()
+        for d in self.q.receive_dead(1, lease=5):
+            m = self.m.dead.pop(d.id)
+            if settle == "ack":
+                d.ack()
+                self.acked += 1
+            elif settle == "nack":
+                d.nack()
+                self.m.dead[d.id] = m
+            else:
+                m.until = self.m.now + 5000
+                self.m.dead_leased[d.id] = m
+
+    @precondition(lambda self: self.m.leased and not self.m.dead_leased)
+    @rule(count=st.integers(1, 2))
+    def recover(self, count: int) -> None:
+        for d in self.q.recover(count, elapsed=0, lease=LEASE):
+            m = self.m.leased.pop(d.id)
+            assert m.delivery is not None
+            self.old.append((m.delivery, m.id))
+            m.failures += 1
+            assert d.receives == m.failures + 1
+            m.delivery, m.until = d, self.m.now + LEASE * 1000
+            self.m.leased[d.id] = m
+        for seen in self.q.inspect("dead", 0, ALL):
+            if seen.id in self.m.leased:  # past its last try
+                m = self.m.leased.pop(seen.id)
+                m.failures += 1
+                assert m.failures >= self.m.max_receives
+                self.m.dead[m.id] = m
+
+    # ---- what is always true ----------------------------------------------------------------
+
+    @invariant()
+    def each_message_is_in_the_state_the_model_says(self) -> None:
+        if not hasattr(self, "q"):
+            return
+        found = states(self.q)
+        expected = {
+            **{i: ["ready"] for i in self.m.ready},
+            **{i: ["delayed"] for i in self.m.delayed},
+            **{i: ["leased"] for i in self.m.leased},
+            **{i: ["dead"] for i in self.m.dead},
+            **{i: ["leased"] for i in self.m.dead_leased},
+        }
+        # The engine may have noticed already that a ready message has expired.
+        for i in set(expected) - set(found):
+            assert self.m.is_expired(self.m.ready[i]), f"{i} is lost"
+            del self.m.ready[i], expected[i]
+            self.m.expired.add(i)
+        assert found == expected
+
+    @invariant()
+    def the_counts_add_up(self) -> None:
+        if not hasattr(self, "q"):
+            return
+        s = self.q.stats()
+        assert (s.ready, s.delayed) == (len(self.m.ready), len(self.m.delayed))
+        assert (s.leased, s.dead) == (
+            len(self.m.leased) + len(self.m.dead_leased),
+            len(self.m.dead),
+        )
+        assert (s.sent, s.acked, s.removed) == (self.sent, self.acked, self.removed)
+        assert s.sent == s.total + s.acked + s.removed + s.expired
+
+    @invariant()
+    def messages_without_a_group_are_shown_in_the_order_they_will_go_out(self) -> None:
+        if not hasattr(self, "q"):
+            return
+        shown = [m.id for m in self.q.inspect("ready", 0, ALL) if m.group is None]
+        waiting = sorted(self.m.ready.values(), key=lambda m: (-m.priority, m.place))
+        assert shown == [m.id for m in waiting if m.group is None]
+
+
+@pytest.mark.only("standalone", reason="the functions are the same everywhere")
+@pytest.mark.parametrize("part", range(6))
+def test_random_histories_keep_the_promises(hf: Client, part: int) -> None:
+    """Six parts of 20 histories of 50 steps, the same on every run: each part has its own seed."""
+    machine = seed(part)(type(f"Promises{part}", (Promises,), {"hf": hf}))
+    stateful.run_state_machine_as_test(
+        machine,
+        settings=settings(max_examples=20, stateful_step_count=50, derandomize=False),
+    )
