@@ -79,7 +79,7 @@ def _panel(panel: Any, result: CycleResult, mode: str) -> None:
     panel.set_xscale("log")
     panel.set_yscale("log")
     panel.set_xticks(batches, [f"{batch:,}" for batch in batches])
-    panel.set_xlim(min(batches) * 0.42, max(batches) * 1.5)
+    panel.set_xlim(min(batches) * 0.3, max(batches) * 1.5)
     panel.minorticks_off()
     panel.yaxis.set_major_formatter(lambda value, _: _short(value))
     panel.set_xlabel("messages per call")

@@ -14,9 +14,10 @@ class Raw:
     def __init__(self, client: holdfast.Client) -> None:
         self._transport = client.transport
 
-    def __call__(self, verb: str, key: str, *rest: Argument) -> Any:
+    def __call__(self, verb: str, key: str | bytes, *rest: Argument) -> Any:
         """A command whose first argument is a key, on the node that has it."""
-        return self._transport.command(verb, key, *rest, key=key)
+        place = key if isinstance(key, str) else key.decode("latin-1")
+        return self._transport.command(verb, key, *rest, key=place)
 
     def fcall(self, verb: str, queue: str, *args: Argument) -> Any:
         """A function of the engine, on a queue's first shard, with whatever arguments."""
@@ -29,12 +30,12 @@ class Raw:
         return [node.command(*command) for node in self._transport.primaries()]
 
     def keys(self, queue: holdfast.Queue) -> set[str]:
-        """All keys of a queue, those that end by themselves left out."""
-        found: set[str] = set()
+        """All keys of a queue, those that end by themselves left out. A key may hold any bytes."""
+        found: set[bytes] = set()
         for ref in queue.refs():
             for part in self.everywhere("KEYS", f"{ref.key}*"):
-                found |= {key.decode() for key in part}
-        return {key for key in found if self("PTTL", key) == -1}
+                found |= set(part)
+        return {key.decode("utf-8", "backslashreplace") for key in found if self("PTTL", key) == -1}
 
     def size(self) -> int:
         """How many keys there are that do not end by themselves, on all primaries."""

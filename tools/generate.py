@@ -29,7 +29,10 @@ WORDS = [
     (r"\b__aexit__\b", "__exit__"),
     (r"\b__aiter__\b", "__iter__"),
     (r"\b__anext__\b", "__next__"),
-    (r"\bAsync(Client|Queue|Delivery|Consumer|Events|Node|Transport)\b", r"\1"),
+    (
+        r"\bAsync(Client|Queue|DeadDelivery|Delivery|Handful|Consumer|Events|Node|Transport)\b",
+        r"\1",
+    ),
     (r"\b(connect)_async\b", r"\1"),
     (r"\bio_async\b", "io_sync"),
     (r"\bimport after$", "import after_sync as after"),

@@ -182,10 +182,19 @@ def plain_envelopes(bodies: Sequence[bytes]) -> list[bytes]:
     return [pack(0, 0, crc(body, seed)) + body for body in bodies]
 
 
-def intact(record: bytes) -> bool:
-    """Does the checksum match? Id and count are the server's own and not covered."""
-    seed = _SEEDS.get(record[12:14], -1)
-    return seed >= 0 and int.from_bytes(record[14:18], "big") == crc32(record[_HEAD_SIZE:], seed)
+_CHECKED = Struct(">2sI")
+
+
+def corrupt(records: Sequence[bytes]) -> list[int]:
+    """Positions of those whose checksum does not match. Id and count are the server's own and not
+    covered."""
+    unpack, crc, seeds = _CHECKED.unpack_from, crc32, _SEEDS
+    found = []
+    for i, record in enumerate(records):
+        kind, told = unpack(record, 12)
+        if kind not in seeds or crc(record[18:], seeds[kind]) != told:
+            found.append(i)
+    return found
 
 
 def utc(ms: int) -> datetime:
@@ -216,17 +225,15 @@ def split_dead(value: bytes) -> tuple[Death, bytes]:
 class Message:
     """A message as it is in the queue. Parts are unpacked when asked for."""
 
-    __slots__ = (
-        "_codec",
-        "_counted",
-        "_record",
-        "death",
-        "due",
-        "lease_until",
-        "received_at",
-        "shard",
-        "state",
-    )
+    _record: bytes
+    _counted: int
+    _codec: Codec[Any] | None
+    shard: int
+    state: State
+    death: Death | None
+    due: datetime | None
+    received_at: datetime | None
+    lease_until: datetime | None
 
     def __init__(
         self,

@@ -56,16 +56,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def environment(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: str) -> None:
     """Nothing of the developer's own shell gets in; no test makes a .holdfast where it runs."""
-    for name in ("HOLDFAST_DEBUG", "HOLDFAST_URL", "COLUMNS", "NO_COLOR", "FORCE_COLOR"):
+    for name in ("HOLDFAST_DEBUG", "COLUMNS", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PYTHONPATH", str(SOURCE))
-    if "embedded" not in request.keywords:
-        monkeypatch.setenv("HOLDFAST_URL", request.getfixturevalue("server"))
+    monkeypatch.setenv("HOLDFAST_URL", server)
 
 
 @pytest.fixture

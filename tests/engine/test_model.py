@@ -7,11 +7,12 @@ the promises do: when an expired message is noticed, and how groups and other me
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import seed, settings, stateful
+from hypothesis import Phase, seed, settings, stateful
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -382,9 +383,17 @@ class Promises(RuleBasedStateMachine):
 @pytest.mark.only("standalone", reason="the functions are the same everywhere")
 @pytest.mark.parametrize("part", range(6))
 def test_random_histories_keep_the_promises(hf: Client, part: int) -> None:
-    """Six parts of 20 histories of 50 steps, the same on every run: each part has its own seed."""
+    """Six parts of 20 histories of 50 steps, the same on every run: each part has its own seed.
+
+    Shrinking a history can take minutes; ask for it with HOLDFAST_SHRINK=1 once one has failed.
+    """
     machine = seed(part)(type(f"Promises{part}", (Promises,), {"hf": hf}))
     stateful.run_state_machine_as_test(
         machine,
-        settings=settings(max_examples=20, stateful_step_count=50, derandomize=False),
+        settings=settings(
+            max_examples=20,
+            stateful_step_count=50,
+            derandomize=False,
+            phases=[Phase.generate, *([Phase.shrink] if os.environ.get("HOLDFAST_SHRINK") else [])],
+        ),
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -171,6 +171,20 @@ def recover(
     count = whole(count, "count", 1, MAX_COUNT)
     args = [count, milliseconds(elapsed, "elapsed"), lease_ms(lease)]
     return Call("recover", ref, args, replies.received)
+
+
+class Batch(Protocol):
+    """Deliveries that were handed out together."""
+
+    @property
+    def fence(self) -> bytes: ...
+    @property
+    def size(self) -> int: ...
+
+
+def batch_receipt(batch: Batch) -> bytes:
+    """One receipt for all deliveries of a batch, in their order."""
+    return batch.fence + batch.size.to_bytes(2, "big")
 
 
 def ack(ref: QueueRef, receipts: Sequence[bytes]) -> Call[list[int]]:

@@ -18,7 +18,7 @@ CATALOGUE: dict[str, tuple[str, str, str]] = {
     "ready": (":r", "list", "ready messages, one list per priority: the level 0–9 is appended"),
     "group": (":g:", "list", "messages of one ordering group: the group's name is appended"),
     "slots": (":gs", "hash", "group → how many of its places in flight are taken or offered"),
-    "leased": (":l", "hash", "id → lease head and message, for every message in somebody's hands"),
+    "leased": (":l:", "hash", "id → lease head and message, of those sent in one 256 ms: appended"),
     "batches": (":o", "zset", "delivery batch number → time and ids, in order of delivery"),
     "deadlines": (":x", "zset", "batch (or single message with its own deadline) → lease end, ms"),
     "settled": (":a", "hash", "batch → how many of its messages are settled, while some are not"),

@@ -31,7 +31,8 @@ def sent(reply: list[Any], n: int, shard: int) -> Sent:
     ms, seq, waits, shards = reply[:4]
     tail = f"-{shard}" if shard else ""
     if len(reply) == 4:
-        ids = [MessageId(f"{ms}-{s}{tail}") for s in range(seq, seq + n)]
+        start = f"{ms}-"
+        ids = [MessageId(f"{start}{s}{tail}") for s in range(seq, seq + n)]
         return Sent(ids, bool(waits), shards)
     duplicates = dict(zip(reply[4::2], reply[5::2], strict=True))
     ids = []

@@ -61,8 +61,9 @@ def _opening(client: Client, url: str | None, plan: Orders, workers: int) -> Tex
         where = f"embedded Valkey in {status.home} ({status.durability})"
     text = Text.assemble(("Holdfast demo", "bold"), f"  {where}, queue {QUEUE!r}\n")
     text.append(
-        f"{plan.count:,} orders, {workers} workers; {len(plan.flaky):,} orders fail once, "
-        f"{len(plan.poison):,} always, {len(plan.fatal):,} kill their worker; "
+        f"{plan.count:,} orders, {output.several(workers, 'worker')}; "
+        f"{output.several(len(plan.flaky), 'order')} will fail once, "
+        f"{len(plan.poison):,} always, {len(plan.fatal):,} will kill the worker; "
         f"lease {LEASE_SECONDS:g} s, {MAX_RECEIVES} tries\n",
         "dim",
     )

@@ -98,10 +98,7 @@ class AsyncClient:
 
     async def examine(self) -> dict[str, list[safety.Finding]]:
         """What each node really guarantees; see `holdfast doctor`."""
-        return {
-            str(node): await self.transport.examine(node)
-            for node in await self.transport.primaries()
-        }
+        return await self.transport.examine_all()
 
     async def start_reaper(self, every: float = 1.0) -> None:
         """Tend all queues in the background, every so many seconds, until the client is closed.

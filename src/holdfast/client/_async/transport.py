@@ -23,6 +23,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from holdfast.client import failures, safety
 from holdfast.client.address import Address
 from holdfast.client.io_async import Connection, Lock, aside, connection, read_within, sleep
+from holdfast.client.wire import packed
 from holdfast.engine import library
 from holdfast.engine.calls import Argument, Call, Repeat
 from holdfast.errors import (
@@ -84,8 +85,7 @@ class AsyncNode:
         """Send commands in one go and read all answers; an error answer is returned, not raised."""
         used = await self.acquire()
         try:
-            packed = used.pack_commands(commands)
-            await used.send_packed_command(packed, check_health=False)
+            await used.send_packed_command(packed(commands), check_health=False)
             answers = [await self._answer(used) for _ in commands]
         except BaseException:
             await used.disconnect()
@@ -105,8 +105,8 @@ class AsyncNode:
         used = await self.acquire()
         try:
             blocking = ("BLPOP", marker, f"{seconds + 1:.3f}")
-            packed = used.pack_commands([("CLIENT", "ID"), blocking, *commands])
-            await used.send_packed_command(packed, check_health=False)
+            sent = packed([("CLIENT", "ID"), blocking, *commands])
+            await used.send_packed_command(sent, check_health=False)
             me = await self._answer(used)
             try:
                 await read_within(used, seconds)
@@ -258,6 +258,14 @@ class AsyncTransport:
                 return
         await node.command("FUNCTION", "LOAD", "REPLACE", library.source())
 
+    async def examine_all(self) -> dict[str, list[safety.Finding]]:
+        """What each node that serves queues really guarantees."""
+        await self.command("PING")
+        try:
+            return {str(node): await self.examine(node) for node in await self.primaries()}
+        except (*_LOST, ResponseError) as error:
+            raise Unavailable(f"a node of {self.address.safe} does not answer: {error}") from error
+
     async def examine(self, node: AsyncNode) -> list[safety.Finding]:
         info, saving, fsync = await node.exchange(
             [("INFO",), ("CONFIG", "GET", "save"), ("CONFIG", "GET", "appendfsync")]
@@ -333,9 +341,9 @@ class AsyncTransport:
                 if not failures.passing(error):
                     raise failures.translated(error) from error
                 last: Exception = error
-            except _LOST as error:
-                last = error
-            except Unavailable as error:
+            except (*_LOST, Unavailable) as error:
+                if failures.refused(error):
+                    raise failures.translated(error) from error
                 last = error
             self._forget_places()
             wait = await self._back_off(wait, give_up, last)

@@ -99,7 +99,7 @@ class Client:
 
     def examine(self) -> dict[str, list[safety.Finding]]:
         """What each node really guarantees; see `holdfast doctor`."""
-        return {str(node): self.transport.examine(node) for node in self.transport.primaries()}
+        return self.transport.examine_all()
 
     def start_reaper(self, every: float = 1.0) -> None:
         """Tend all queues in the background, every so many seconds, until the client is closed.

@@ -6,11 +6,11 @@ from __future__ import annotations
 import logging
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.client.backoff import Backoff
 from holdfast.errors import LeaseLost
-from holdfast.message import Message, format_receipt, split_dead, utc
+from holdfast.message import Codec, Death, Message, State, format_receipt, split_dead, utc
 from holdfast.settings import Seconds
 
 if TYPE_CHECKING:
@@ -18,6 +18,20 @@ if TYPE_CHECKING:
     from holdfast.client._sync.queue import Queue
 
 log = logging.getLogger("holdfast")
+
+
+class Handful:
+    """What deliveries of one batch have in common: one receive, one lease."""
+
+    __slots__ = ("fence", "lease_ms", "number", "queue", "shard", "size")
+
+    def __init__(self, queue: Queue, shard: int, number: int, size: int, lease_ms: int) -> None:
+        self.queue = queue
+        self.shard = shard
+        self.number = number
+        self.size = size
+        self.lease_ms = lease_ms
+        self.fence = number.to_bytes(6, "big")
 
 
 class Delivery(Message):
@@ -28,38 +42,54 @@ class Delivery(Message):
     somebody else, settling raises LeaseLost and changes nothing.
     """
 
-    __slots__ = ("_lease_ms", "_queue", "backoff", "batch", "consumer", "settled", "wire")
+    # Made by the hundred: what is the same for all of a kind is on the class.
+    state: State = "leased"
+    due: datetime | None = None
+    received_at: datetime | None = None
+    death: Death | None = None
+    settled = False
+    backoff: Backoff | None = None
+    consumer: Consumer | None = None
+    _counted = 1
+    _lease_ms = -1
 
-    def __init__(
-        self, queue: Queue, record: bytes, shard: int, batch: int, lease_ms: int, dead: bool
-    ) -> None:
-        self.death = None
-        if dead:
-            self.death, record = split_dead(record)
+    def __init__(self, of: Handful, record: bytes, place: int) -> None:
+        self._of = of
         self._record = record
-        self._counted = 0 if dead else 1
-        self._codec = queue.codec
-        self._queue = queue
-        self._lease_ms = lease_ms
-        self.shard = shard
-        self.batch = batch
-        # What the engine wants to see as the receipt.
-        self.wire = batch.to_bytes(6, "big") + record[:10]
-        self.state = "leased"
-        self.due = self.received_at = None
-        self.settled = False
-        self.backoff: Backoff | None = None
-        self.consumer: Consumer | None = None
+        # Its place in the batch.
+        self.place = place
+
+    @property
+    def shard(self) -> int:  # type: ignore[override]
+        return self._of.shard
+
+    @property
+    def batch(self) -> Handful:
+        return self._of
+
+    @property
+    def wire(self) -> bytes:
+        """What the engine wants to see as the receipt."""
+        return self._of.fence + self._record[:10]
+
+    @property
+    def _queue(self) -> Queue:
+        return self._of.queue
+
+    @property
+    def _codec(self) -> Codec[Any] | None:  # type: ignore[override]
+        return self._of.queue.codec
 
     @property
     def receipt(self) -> str:
         """Names this delivery; can be stored and used elsewhere with the queue's ack and others."""
-        return format_receipt(self.id, self.batch)
+        return format_receipt(self.id, self._of.number)
 
     @property
     def lease_until(self) -> datetime | None:  # type: ignore[override]
         """When the lease ends by the server's clock; None: when it is settled."""
-        return utc(self._lease_ms) if self._lease_ms else None
+        until = self._lease_ms if self._lease_ms >= 0 else self._of.lease_ms
+        return utc(until) if until else None
 
     def ack(self) -> None:
         """Done: the message is gone. Raises LeaseLost if it is no longer ours.
@@ -98,11 +128,8 @@ class Delivery(Message):
         self._lease_ms = until_ms
 
     def _lost(self, verb: str) -> LeaseLost:
-        until = (
-            f"it was to end at {self.lease_until:%H:%M:%S.%f}"
-            if self._lease_ms
-            else "it had no end"
-        )
+        end = self.lease_until
+        until = f"it was to end at {end:%H:%M:%S.%f}" if end else "it had no end"
         return LeaseLost(
             f"cannot {verb} {self.id} in {self._queue.name!r}: the lease is lost ({until}), and the "
             "message was settled, or went back and may be in other hands; use a longer lease, or "
@@ -140,13 +167,19 @@ class Delivery(Message):
         return True
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Delivery) and (self.wire, self.shard) == (
-            other.wire,
-            other.shard,
-        )
+        if not isinstance(other, Delivery):
+            return NotImplemented
+        return (self.wire, self.shard) == (other.wire, other.shard)
 
     def __hash__(self) -> int:
-        return hash((self.wire, self.shard))
+        return hash(self._record[:10])
 
 
-Item = Delivery | str
+class DeadDelivery(Delivery):
+    """A dead letter under a lease; why it died is in `.death`."""
+
+    _counted = 0
+
+    def __init__(self, of: Handful, record: bytes, place: int) -> None:
+        self.death, record = split_dead(record)
+        super().__init__(of, record, place)

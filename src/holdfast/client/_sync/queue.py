@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
 from holdfast.client._sync.consumer import Consumer
-from holdfast.client._sync.delivery import Delivery
+from holdfast.client._sync.delivery import DeadDelivery, Delivery, Handful
 from holdfast.client._sync.events import Events
 from holdfast.client.backoff import Backoff, exponential
 from holdfast.client.io_sync import Producer
@@ -26,8 +26,8 @@ from holdfast.message import (
     MessageId,
     Outgoing,
     State,
+    corrupt,
     format_id,
-    intact,
     parse_id,
     parse_receipt,
 )
@@ -225,8 +225,7 @@ class Queue:
                     seconds = min(seconds, next_ms / 1000 + 0.001)
                 if dead and len(refs) > 1:  # nobody forwards a death in another shard
                     seconds = min(seconds, 0.5)
-                left_ms = max(int((left - seconds) * 1000), 0)
-                call = calls.receive(refs[0], count, lease, left_ms, dead=dead)
+                call = calls.receive(refs[0], count, lease, max(int(left * 1000), 1), dead=dead)
                 marker = refs[0].below("wake_dead" if dead else "wake")
                 reply = self.transport.run_after(marker, max(seconds, 0.001), call)
                 got, next_ms = self._take(refs[0], reply, dead), reply.next_ms
@@ -236,6 +235,10 @@ class Queue:
             refs = self._refs
             if not got and (len(refs) > 1 or next_ms == 0):
                 got, next_ms = self._look(refs, count, lease, left_ms, dead)
+        if not got and wait:
+            # The last look, and only this one, tells that nobody of ours goes on waiting: the engine
+            # then has another waiter watch the time.
+            got, _ = self._look(self._refs, count, lease, 0, dead)
         return got
 
     def _look(
@@ -304,21 +307,17 @@ class Queue:
         """Deliveries out of a reply. A message that is not as it was sent goes to the dead letters
         instead: it must never be taken for good."""
         self._set_shards(reply.shards)
-        first, until, shard = reply.first, reply.lease_until, ref.shard
-        got = [
-            Delivery(self, record, shard, first + i // replies.BATCH, until, dead)
-            for i, record in enumerate(reply.records)
-            if dead or intact(record)
-        ]
-        if len(got) < len(reply.records):
-            broken = [
-                Delivery(self, record, shard, first + i // replies.BATCH, until, dead).wire
-                for i, record in enumerate(reply.records)
-                if not intact(record)
-            ]
-            self.transport.run(
-                calls.nack(ref, "bury", 0, "corrupt: the checksum does not match", broken)
-            )
+        records, kind = reply.records, DeadDelivery if dead else Delivery
+        got: list[Delivery] = []
+        for start in range(0, len(records), replies.BATCH):
+            part = records[start : start + replies.BATCH]
+            number = reply.first + start // replies.BATCH
+            batch = Handful(self, ref.shard, number, len(part), reply.lease_until)
+            got += [kind(batch, record, place) for place, record in enumerate(part)]
+        if not dead and (bad := corrupt(records)):
+            why = "corrupt: the checksum does not match"
+            self.transport.run(calls.nack(ref, "bury", 0, why, [got[i].wire for i in bad]))
+            got = [d for i, d in enumerate(got) if i not in set(bad)]
         return got
 
     def recover(
@@ -439,8 +438,12 @@ class Queue:
     def _by_shard(
         self, deliveries: Iterable[Item]
     ) -> list[tuple[QueueRef, list[Item], list[bytes]]]:
+        """What to settle where: the items, and their receipts in the same order."""
+        items = list(deliveries)
+        if items and (whole_batch := _whole_batch(items)):
+            return [(self._ref(whole_batch.shard), items, [calls.batch_receipt(whole_batch)])]
         by_shard: dict[int, tuple[list[Item], list[bytes]]] = {}
-        for item in deliveries:
+        for item in items:
             if isinstance(item, Delivery):
                 wire, shard = item.wire, item.shard
             else:
@@ -762,6 +765,18 @@ class Queue:
 
     def refs(self) -> list[QueueRef]:
         return list(self._shards())
+
+
+def _whole_batch(items: Sequence[Delivery | str]) -> Handful | None:
+    """The batch, if these are all its deliveries in their order: one receipt will do for them."""
+    first = items[0]
+    if not isinstance(first, Delivery) or first.batch.size != len(items):
+        return None
+    batch = first.batch
+    for place, item in enumerate(items):
+        if not isinstance(item, Delivery) or item.place != place or item.batch is not batch:
+            return None
+    return batch
 
 
 def _without(items: list[Item], positions: list[int]) -> list[Item]:

@@ -24,6 +24,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from holdfast.client import failures, safety
 from holdfast.client.address import Address
 from holdfast.client.io_sync import Connection, Lock, aside, connection, read_within, sleep
+from holdfast.client.wire import packed
 from holdfast.engine import library
 from holdfast.engine.calls import Argument, Call, Repeat
 from holdfast.errors import (
@@ -85,8 +86,7 @@ class Node:
         """Send commands in one go and read all answers; an error answer is returned, not raised."""
         used = self.acquire()
         try:
-            packed = used.pack_commands(commands)
-            used.send_packed_command(packed, check_health=False)
+            used.send_packed_command(packed(commands), check_health=False)
             answers = [self._answer(used) for _ in commands]
         except BaseException:
             used.disconnect()
@@ -106,8 +106,8 @@ class Node:
         used = self.acquire()
         try:
             blocking = ("BLPOP", marker, f"{seconds + 1:.3f}")
-            packed = used.pack_commands([("CLIENT", "ID"), blocking, *commands])
-            used.send_packed_command(packed, check_health=False)
+            sent = packed([("CLIENT", "ID"), blocking, *commands])
+            used.send_packed_command(sent, check_health=False)
             me = self._answer(used)
             try:
                 read_within(used, seconds)
@@ -257,6 +257,14 @@ class Transport:
                 return
         node.command("FUNCTION", "LOAD", "REPLACE", library.source())
 
+    def examine_all(self) -> dict[str, list[safety.Finding]]:
+        """What each node that serves queues really guarantees."""
+        self.command("PING")
+        try:
+            return {str(node): self.examine(node) for node in self.primaries()}
+        except (*_LOST, ResponseError) as error:
+            raise Unavailable(f"a node of {self.address.safe} does not answer: {error}") from error
+
     def examine(self, node: Node) -> list[safety.Finding]:
         info, saving, fsync = node.exchange(
             [("INFO",), ("CONFIG", "GET", "save"), ("CONFIG", "GET", "appendfsync")]
@@ -332,9 +340,9 @@ class Transport:
                 if not failures.passing(error):
                     raise failures.translated(error) from error
                 last: Exception = error
-            except _LOST as error:
-                last = error
-            except Unavailable as error:
+            except (*_LOST, Unavailable) as error:
+                if failures.refused(error):
+                    raise failures.translated(error) from error
                 last = error
             self._forget_places()
             wait = self._back_off(wait, give_up, last)

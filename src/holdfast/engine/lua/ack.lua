@@ -1,15 +1,27 @@
 --[[ ack: settle deliveries; the messages are gone.
   KEYS   queue
-  ARGV   receipts: batch u48 and id; batch 0 acks whichever delivery is current
+  ARGV   receipts: batch u48 and id (batch 0: whichever delivery is current), or batch u48 and size
+         u16 for all of a batch, which counts as so many positions
   Reply  0-based positions of the receipts that named no current delivery
   Errors INVALID
   Cost   O(1) per message
   Flags  allow-oom                                                                              ]]
 
-function T.ack(keys, args)
-  local q = HF.open(keys[1])
+-- A whole batch of messages that are nothing special.
+local function ack_whole(q, args)
+  if q.kinds > 0 or HF.noting(q) then return false end
+  local ids, batch = HF.whole_batch(q, args, 1)
+  if not ids then return false end
+  HF.leased_drop(q, ids)
+  local number = struct.unpack('>I6', batch)
+  redis.call('ZREMRANGEBYSCORE', q.base .. K.batches, number, number)
+  redis.call('ZREM', q.base .. K.deadlines, batch)
+  q.acked = q.acked + #ids
+  return true
+end
+
+local function ack_each(q, args)
   local held, stale = HF.held(q, args, 1)
-  if #held == 0 then return stale end
   local noting, special, placed = HF.noting(q), {}, {}
   for i = 1, #held do
     local v = held[i][2]
@@ -27,6 +39,14 @@ function T.ack(keys, args)
   if #placed > 0 then HF.rearm(q, HF.ready_any(q), false) end
   q.acked = q.acked + #held
   HF.note(q, 'acked', special)
-  HF.save(q)
+  return stale, #held
+end
+
+function T.ack(keys, args)
+  if #args < 1 then error({ err = 'INVALID give at least one receipt' }) end
+  local q = HF.open(keys[1])
+  local stale, acked = {}, 1
+  if not ack_whole(q, args) then stale, acked = ack_each(q, args) end
+  if acked > 0 then HF.save(q) end
   return stale
 end

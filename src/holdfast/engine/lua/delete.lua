@@ -9,13 +9,13 @@
 
 function T.delete(keys, args)
   local q = HF.open(keys[1])
-  if HF.ready_count(q) > 0 then return 0 end
-  for _, name in ipairs({ 'due', 'leased', 'died' }) do
+  if HF.ready_count(q) + q.leased > 0 then return 0 end
+  for _, name in ipairs({ 'due', 'died' }) do
     if redis.call('EXISTS', q.base .. K[name]) == 1 then return 0 end
   end
   local keys_of = { q.base }
   for name, suffix in pairs(K) do
-    if name ~= 'ready' and name ~= 'group' and name ~= 'last_send' and name ~= 'events' then
+    if name ~= 'ready' and name ~= 'group' and name ~= 'leased' and name ~= 'last_send' and name ~= 'events' then
       keys_of[#keys_of + 1] = q.base .. suffix
     end
   end

@@ -17,14 +17,14 @@ function T.extend(keys, args)
     if string.byte(v, 1) % 2 == HF.OWN then
       alone[#alone + 1] = held[i]
     else
-      local batch = string.sub(v, 4, 9)
+      local batch = string.sub(v, 2, 7)
       batches[batch] = batches[batch] or {}
       table.insert(batches[batch], held[i])
     end
   end
   if #held > 0 then HF.fit(q, {}) end
   for batch, list in pairs(batches) do
-    local size = struct.unpack('>I2', list[1][2], 2)
+    local size = struct.unpack('>I2', list[1][2], 8)
     local settled = #list < size and tonumber(redis.call('HGET', q.base .. K.settled, batch) or 0) or 0
     if #list + settled == size then
       if deadline > 0 then
@@ -39,7 +39,9 @@ function T.extend(keys, args)
   for i = 1, #alone do
     local id, v = alone[i][1], alone[i][2]
     if string.byte(v, 1) % 2 ~= HF.OWN then
-      redis.call('HSET', q.base .. K.leased, id, string.char(string.byte(v, 1) + HF.OWN) .. string.sub(v, 2))
+      -- From now on the batch is not as it was handed out: see HF.whole_batch.
+      redis.call('HINCRBY', q.base .. K.settled, string.sub(v, 2, 7), 0)
+      HF.leased_set(q, id, string.char(string.byte(v, 1) + HF.OWN) .. string.sub(v, 2))
     end
     redis.call('ZADD', q.base .. K.deadlines, deadline > 0 and deadline or HF.FOREVER, id)
   end

@@ -8,12 +8,11 @@
 
 function T.get(keys, args)
   local id, base = HF.packed_id(args[1]), keys[1]
-  local v = redis.call('HGET', base .. K.leased, id)
+  local v = HF.leased_get({ base = base }, { id })[1]
   if v then
-    local number = struct.unpack('>I6', v, 4)
-    local entry = redis.call('ZRANGEBYSCORE', base .. K.batches, number, number)[1]
+    local entry = HF.entry_of({ base = base }, string.sub(v, 2, 7))
     local own = string.byte(v, 1) % 2 == HF.OWN
-    local till = tonumber(redis.call('ZSCORE', base .. K.deadlines, own and id or string.sub(v, 4, 9)) or 0)
+    local till = tonumber(redis.call('ZSCORE', base .. K.deadlines, own and id or string.sub(v, 2, 7)) or 0)
     return { 'leased', v, entry and struct.unpack('>I6', entry) or 0, till < HF.FOREVER and till or 0 }
   end
   v = redis.call('HGET', base .. K.delayed, id)

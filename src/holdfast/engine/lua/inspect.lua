@@ -75,7 +75,7 @@ local function ready(q, start, count, group, cursor)
 end
 
 local function leased(q, start, count, cursor)
-  local reply, skip, got = { q.now, redis.call('HLEN', q.base .. K.leased), 0, -1 }, start, 0
+  local reply, skip, got = { q.now, q.leased, 0, -1 }, start, 0
   local entries = redis.call('ZRANGE', q.base .. K.batches, cursor, cursor + 999, 'WITHSCORES')
   for e = 1, #entries, 2 do
     local entry, batch = entries[e], struct.pack('>I6', tonumber(entries[e + 1]))
@@ -83,11 +83,10 @@ local function leased(q, start, count, cursor)
     if skip >= left then
       skip = skip - left
     else
-      local ids, passed = {}, 0
-      for from = 7, #entry, 10 do ids[#ids + 1] = string.sub(entry, from, from + 9) end
+      local ids, passed = HF.ids_in(entry), 0
       local delivered, ends = struct.unpack('>I6', entry), redis.call('ZSCORE', q.base .. K.deadlines, batch)
-      for i, v in ipairs(HF.hmget(q.base .. K.leased, ids)) do
-        if v and string.sub(v, 4, 9) == batch and got < count then
+      for i, v in ipairs(HF.leased_get(q, ids)) do
+        if v and string.sub(v, 2, 7) == batch and got < count then
           passed = passed + 1
           if skip > 0 then
             skip = skip - 1

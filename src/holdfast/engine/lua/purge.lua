@@ -3,7 +3,8 @@
   ARGV   state (ready | delayed | leased | dead)
   Reply  how many went, 1 if the caller must call again
   Errors INVALID
-  Cost   O(1) where no message has a group, a unique name or a listener; else O(1,000) per call
+  Cost   O(1,000) per call; O(1) for all, but leased ones, where no message has a group, a unique
+         name or a listener
   Flags  allow-oom                                                                              ]]
 
 local STEP = 1000
@@ -54,26 +55,22 @@ function purge.delayed(q, simple)
   return gone(q, fresh, false) + gone(q, placed, true), redis.call('EXISTS', q.base .. K.due)
 end
 
-function purge.leased(q, simple)
-  if simple then
-    return at_once(q, redis.call('HLEN', q.base .. K.leased), K.leased, K.batches, K.deadlines, K.settled)
-  end
-  local entry = redis.call('ZRANGE', q.base .. K.batches, 0, 0)[1]
-  if not entry then return 0, 0 end
-  local ids, held, records, dead = {}, {}, {}, {}
-  for at = 7, #entry, 10 do ids[#ids + 1] = string.sub(entry, at, at + 9) end
-  local number = redis.call('ZRANGE', q.base .. K.batches, 0, 0, 'WITHSCORES')[2]
-  local batch = struct.pack('>I6', tonumber(number))
-  for i, v in ipairs(HF.hmget(q.base .. K.leased, ids)) do
-    if v and string.sub(v, 4, 9) == batch then
-      held[#held + 1] = { ids[i], v }
-      local r, head = HF.unleash(v)
-      local list = head and dead or records
-      list[#list + 1] = r
+function purge.leased(q)
+  local held, records, dead = {}, {}, {}
+  local entries = redis.call('ZRANGE', q.base .. K.batches, 0, STEP - 1, 'WITHSCORES')
+  for e = 1, #entries, 2 do
+    if #held >= STEP then break end
+    local batch, ids = struct.pack('>I6', tonumber(entries[e + 1])), HF.ids_in(entries[e])
+    for i, v in ipairs(HF.leased_get(q, ids)) do
+      if v and string.sub(v, 2, 7) == batch then
+        held[#held + 1] = { ids[i], v }
+        local r, head = HF.unleash(v)
+        local list = head and dead or records
+        list[#list + 1] = r
+      end
     end
   end
   HF.release(q, held)
-  redis.call('ZREMRANGEBYSCORE', q.base .. K.batches, number, number)
   return gone(q, dead, false) + gone(q, records, true), redis.call('EXISTS', q.base .. K.batches)
 end
 

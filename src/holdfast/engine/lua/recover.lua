@@ -21,12 +21,11 @@ function T.recover(keys, args)
   for e = 1, #entries, 2 do
     local entry, batch = entries[e], struct.pack('>I6', tonumber(entries[e + 1]))
     if #again >= count or struct.unpack('>I6', entry) > q.now - elapsed_ms then break end
-    local ids = {}
-    for at = 7, #entry, 10 do ids[#ids + 1] = string.sub(entry, at, at + 9) end
-    local values = HF.hmget(q.base .. K.leased, ids)
+    local ids = HF.ids_in(entry)
+    local values = HF.leased_get(q, ids)
     for i = 1, #ids do
       local v = values[i]
-      if #again < count and v and string.sub(v, 4, 9) == batch then
+      if #again < count and v and string.sub(v, 2, 7) == batch then
         local r, head = HF.unleash(v)
         local receives = HF.receives(r) + 1
         if head then

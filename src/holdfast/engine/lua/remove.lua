@@ -10,7 +10,7 @@ function T.remove(keys, args)
   local id = HF.packed_id(args[1])
   local q = HF.open(keys[1])
   local r, placed
-  local v = redis.call('HGET', q.base .. K.leased, id)
+  local v = HF.leased_get(q, { id })[1]
   if v then
     local head
     r, head = HF.unleash(v)

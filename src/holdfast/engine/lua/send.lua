@@ -110,18 +110,18 @@ end
 local function send_plain(q, args)
   local settings = q.settings
   if args[4] ~= 'plain' or settings.delay_ms > 0 or settings.max_length > 0 or HF.noting(q) then return nil end
-  local byte, pack, level = string.byte, struct.pack, nil
-  local n = #args - 4
-  for i = 5, n + 4 do
-    local priority, flags = byte(args[i], 1, 2)
-    if not flags or flags > 1 or priority ~= (level or priority) or not HF.envelope_ok(args[i]) then return nil end
-    level = priority
-  end
-  if n == 0 then return nil end
+  local byte, pack, list, n = string.byte, struct.pack, {}, #args - 4
   local ms = math.max(q.now, q.ms)
   local first = ms == q.ms and q.seq + 1 or 0
-  local list = {}
-  for i = 1, n do list[i] = pack('>I6I4I2', ms, first + i - 1, 0) .. args[i + 4] end
+  local time, level, last = pack('>I6', ms), byte(args[5], 1), first - 5
+  for i = 5, n + 4 do
+    local envelope = args[i]
+    local priority, flags = byte(envelope, 1, 2)
+    if flags ~= 0 and (flags ~= 1 or not HF.envelope_ok(envelope)) then return nil end
+    if priority ~= level or #envelope < 6 then return nil end
+    list[i - 4] = time .. pack('>I4', last + i) .. '\0\0' .. envelope
+  end
+  if level > 9 then return nil end
   HF.fit_wake(q)
   HF.each('RPUSH', q.base .. K.ready .. level, list, 1, n)
   HF.mark_level(q, level)
@@ -140,6 +140,7 @@ local function send_any(q, args)
   if #new.fresh > 0 then
     -- The ids are taken from here on, also if something below fails half way.
     q.ms, q.seq = new.ms, new.last
+    for _, r in ipairs(records) do HF.mark_kinds(q, r) end
     HF.save(q)
   end
   store(q, new.fresh)

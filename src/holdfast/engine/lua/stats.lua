@@ -27,7 +27,7 @@ function T.stats(keys, args)
   return {
     'ready', HF.ready_count(q),
     'delayed', redis.call('ZCARD', q.base .. K.due),
-    'leased', redis.call('HLEN', q.base .. K.leased),
+    'leased', q.leased,
     'dead', redis.call('ZCARD', q.base .. K.died),
     'groups', redis.call('HLEN', q.base .. K.slots),
     'sent', q.sent, 'received', q.received, 'acked', q.acked, 'requeued', q.requeued,

@@ -66,11 +66,7 @@ end
 -- The ids behind one entry of `deadlines`.
 local function ids_of(q, member)
   if #member == 10 then return { member } end
-  local number = struct.unpack('>I6', member)
-  local entry = redis.call('ZRANGEBYSCORE', q.base .. K.batches, number, number)[1] or ''
-  local ids = {}
-  for at = 7, #entry, 10 do ids[#ids + 1] = string.sub(entry, at, at + 9) end
-  return ids
+  return HF.ids_in(HF.entry_of(q, member) or '')
 end
 
 -- Which leased messages the entries `ended` of `deadlines` speak of, in the order of their delivery.
@@ -81,16 +77,16 @@ local function ended_leases(q, ended)
     if looked >= LIMIT then break end
     local ids, single = ids_of(q, member), #member == 10
     looked, done[#done + 1] = looked + math.max(#ids, 1), member
-    for i, v in ipairs(#ids > 0 and HF.hmget(q.base .. K.leased, ids) or {}) do
+    for i, v in ipairs(HF.leased_get(q, ids)) do
       local own = v and string.byte(v, 1) % 2 == HF.OWN
-      if v and single == own and (single or string.sub(v, 4, 9) == member) then
+      if v and single == own and (single or string.sub(v, 2, 7) == member) then
         found[#found + 1], alone = { ids[i], v }, alone or single
       end
     end
   end
   if alone then
     local function rank(h)
-      local batch, ms, seq = struct.unpack('>I6', h[2], 4), struct.unpack('>I6I4', h[1])
+      local batch, ms, seq = struct.unpack('>I6', h[2], 2), struct.unpack('>I6I4', h[1])
       return batch, ms, seq
     end
     table.sort(found, function(a, b)

@@ -1,12 +1,14 @@
 --[[ The leased state. Messages handed out by one call form delivery batches of up to 1,000, and a
   batch has one deadline: one sorted-set entry for a hundred messages instead of a hundred.
 
-    leased     id → head (flags u8, size of batch u16, batch u48), then the message
+    leased     id → head (flags u8, batch u48, size of batch u16), then the message; one hash for
+               what was sent in the same 256 ms, so that none grows so large that it gets slow
     batches    score: batch; member: time u48, then the ids          order of delivery
     deadlines  member: batch, 6 bytes; or id, 10 bytes               order of expiry
     settled    batch → how many are out of it, while some are still in
 
   The batch number is the fence: a receipt is (batch, id), and a later delivery has a later batch.
+  A receipt of (batch, size) stands for all messages of a batch, in its order.
   Head flags: OWN = this message has a deadline of its own; DEAD = it was a dead letter and goes
   back there; its dead head lies between head and message.                                      ]]
 
@@ -14,25 +16,54 @@ HF.BATCH = 1000
 HF.OWN, HF.DEAD = 1, 2
 HF.ANY = '\0\0\0\0\0\0'
 
+-- Do something for each stretch of `ids` that lies in one hash. A stretch has at most 500 ids.
+local function by_hash(q, ids, act)
+  local n, sub, i = #ids, string.sub, 1
+  while i <= n do
+    local first, j = sub(ids[i], 1, 5), i
+    while j < n and j - i < 499 and sub(ids[j + 1], 1, 5) == first do j = j + 1 end
+    act(q.base .. K.leased .. first, i, j)
+    i = j + 1
+  end
+end
+
+-- The values of leased messages, false for what is not leased.
+function HF.leased_get(q, ids)
+  local values = {}
+  by_hash(q, ids, function(key, i, j)
+    local part = redis.call('HMGET', key, unpack(ids, i, j))
+    for k = 1, #part do values[i + k - 1] = part[k] end
+  end)
+  return values
+end
+
+function HF.leased_set(q, id, value)
+  redis.call('HSET', q.base .. K.leased .. string.sub(id, 1, 5), id, value)
+end
+
+function HF.leased_drop(q, ids)
+  by_hash(q, ids, function(key, i, j)
+    q.leased = q.leased - redis.call('HDEL', key, unpack(ids, i, j))
+  end)
+end
+
 -- The indexes first: an error after the hash would leave messages that nobody ever reclaims. And an
 -- error must leave no index behind, since the number of the batch will be given again.
-local function write(q, entry, deadline, fields, n)
+local function write(q, ids, fields, deadline)
   local batches, deadlines, batch = q.base .. K.batches, q.base .. K.deadlines, struct.pack('>I6', q.batch)
+  local entry = struct.pack('>I6', q.now) .. table.concat(ids)
   redis.call('ZADD', batches, q.batch, entry)
-  local answer = deadline > 0 and redis.pcall('ZADD', deadlines, deadline, batch)
-  if not (type(answer) == 'table' and answer.err) then
-    for i = 1, n, 1000 do
-      answer = redis.pcall('HSET', q.base .. K.leased, unpack(fields, i, math.min(i + 999, n)))
-      if type(answer) == 'table' and answer.err then
-        redis.call('ZREM', deadlines, batch)
-        break
-      end
-    end
-  end
-  if type(answer) == 'table' and answer.err then
+  local function try(...)
+    local answer = redis.pcall(...)
+    if type(answer) ~= 'table' or not answer.err then return answer end
     redis.call('ZREM', batches, entry)
-    error(answer)
+    redis.pcall('ZREM', deadlines, batch)
+    error({ err = answer.err })
   end
+  if deadline > 0 then try('ZADD', deadlines, deadline, batch) end
+  by_hash(q, ids, function(key, from, to)
+    q.leased = q.leased + try('HSET', key, unpack(fields, 2 * from - 1, 2 * to))
+  end)
 end
 
 -- Lease `list` until now + lease_ms (0: until settled). `dead_ids`: they are dead letters. Returns
@@ -43,7 +74,7 @@ function HF.lease(q, list, lease_ms, dead_ids)
   for from = 1, n, HF.BATCH do
     local to = math.min(from + HF.BATCH - 1, n)
     q.batch = q.batch + 1
-    local head = struct.pack('>BI2I6', dead_ids and HF.DEAD or 0, to - from + 1, q.batch)
+    local head = struct.pack('>BI6I2', dead_ids and HF.DEAD or 0, q.batch, to - from + 1)
     local fields, ids, f = {}, {}, 0
     for i = from, to do
       local r = list[i]
@@ -52,7 +83,7 @@ function HF.lease(q, list, lease_ms, dead_ids)
       fields[f + 1], fields[f + 2] = id, head .. r
       f = f + 2
     end
-    write(q, struct.pack('>I6', q.now) .. table.concat(ids), deadline, fields, f)
+    write(q, ids, fields, deadline)
   end
   -- Those who wait must know of a lease that ends sooner than what they are waiting for.
   if deadline > 0 and HF.due_at(q, deadline) then HF.wake(q) end
@@ -66,21 +97,61 @@ function HF.unleash(v)
   return string.sub(v, 10 + at), string.sub(v, 10, 9 + at)
 end
 
--- Which of the receipts args[from..] (batch u48, id; batch 0: any) are current deliveries.
--- Returns a list of {id, value} and the 0-based positions of those that are not.
-function HF.held(q, args, from)
-  local n, sub, byte = #args - from + 1, string.sub, string.byte
-  if n < 1 then error({ err = 'INVALID give at least one receipt' }) end
-  local ids, want = {}, {}
-  for i = 1, n do
-    local a = args[from + i - 1]
-    if #a ~= 16 then error({ err = 'INVALID a receipt must have 16 bytes' }) end
-    want[i], ids[i] = sub(a, 1, 6), sub(a, 7)
+-- The ids in an entry of `batches`.
+function HF.ids_in(entry)
+  local ids, sub = {}, string.sub
+  for at = 7, #entry, 10 do ids[#ids + 1] = sub(entry, at, at + 9) end
+  return ids
+end
+
+function HF.entry_of(q, batch)
+  local number = struct.unpack('>I6', batch)
+  return redis.call('ZRANGEBYSCORE', q.base .. K.batches, number, number)[1]
+end
+
+-- All ids of a batch that is still as it was handed out, if the one receipt in args[from..] stands
+-- for it: by far the cheapest case, since no message has to be looked at.
+function HF.whole_batch(q, args, from)
+  local a = args[from]
+  if #args ~= from or #a ~= 8 then return nil end
+  local batch = string.sub(a, 1, 6)
+  if redis.call('HEXISTS', q.base .. K.settled, batch) == 1 then return nil end
+  local entry = HF.entry_of(q, batch)
+  if not entry or #entry ~= 6 + 10 * struct.unpack('>I2', a, 7) then return nil end
+  return HF.ids_in(entry), batch
+end
+
+-- Receipts args[from..] as lists of ids and of the batches they must be in. A batch that is gone, or
+-- was another, leaves '' for each of its ids.
+local function wanted(q, args, from)
+  local ids, want, sub = {}, {}, string.sub
+  if #args < from then error({ err = 'INVALID give at least one receipt' }) end
+  for i = from, #args do
+    local a = args[i]
+    if #a == 16 then
+      want[#want + 1], ids[#ids + 1] = sub(a, 1, 6), sub(a, 7)
+    elseif #a == 8 then
+      local size, batch = struct.unpack('>I2', a, 7), sub(a, 1, 6)
+      local of = HF.ids_in(HF.entry_of(q, batch) or '')
+      for j = 1, size do
+        want[#want + 1], ids[#ids + 1] = batch, #of == size and of[j] or ''
+      end
+    else
+      error({ err = 'INVALID a receipt must have 16 bytes, or 8 for a whole batch' })
+    end
   end
-  local values, held, stale, seen = HF.hmget(q.base .. K.leased, ids), {}, {}, {}
-  for i = 1, n do
+  return ids, want
+end
+
+-- Which of the receipts args[from..] (batch u48, id, and batch 0: any; or batch u48, size u16) are
+-- current deliveries. Returns a list of {id, value} and the 0-based positions of those that are not.
+function HF.held(q, args, from)
+  local ids, want = wanted(q, args, from)
+  local sub, held, stale, seen = string.sub, {}, {}, {}
+  local values = HF.leased_get(q, ids)
+  for i = 1, #ids do
     local id, v, w = ids[i], values[i], want[i]
-    if v and not seen[id] and (sub(v, 4, 9) == w or w == HF.ANY) then
+    if v and not seen[id] and (sub(v, 2, 7) == w or w == HF.ANY) then
       seen[id] = true
       held[#held + 1] = { id, v }
     else
@@ -90,33 +161,32 @@ function HF.held(q, args, from)
   return held, stale
 end
 
--- Take messages out of the leased state. Call after they are safe elsewhere, or gone for good.
--- `leased_anew`: they are in a new batch already, and only the old one must let go of them.
-function HF.release(q, held, leased_anew)
-  local ids, own, counts, sizes = {}, {}, {}, {}
-  for i = 1, #held do
-    local id, v = held[i][1], held[i][2]
-    ids[i] = id
-    local batch = string.sub(v, 4, 9)
-    if not counts[batch] then
-      counts[batch], sizes[batch] = 0, (struct.unpack('>I2', v, 2))
-    end
-    counts[batch] = counts[batch] + 1
-    if string.byte(v, 1) % 2 == HF.OWN then own[#own + 1] = id end
-  end
-  if #ids == 0 then return end
-  if not leased_anew then HF.each('HDEL', q.base .. K.leased, ids, 1, #ids) end
-  if #own > 0 then HF.each('ZREM', q.base .. K.deadlines, own, 1, #own) end
-  for batch, count in pairs(counts) do HF.settle(q, batch, count, sizes[batch]) end
-end
-
--- `count` more messages of a batch of `size` are settled; the last one takes the batch away.
-function HF.settle(q, batch, count, size)
-  if count < size then
-    if redis.call('HINCRBY', q.base .. K.settled, batch, count) < size then return end
-    redis.call('HDEL', q.base .. K.settled, batch)
-  end
+-- `count` more messages of a batch of `size` are settled; the last one takes the batch away. `mixed`:
+-- some had a deadline of their own, and `settled` knows of the batch although nothing was.
+local function settle(q, batch, count, size, mixed)
+  if count < size and redis.call('HINCRBY', q.base .. K.settled, batch, count) < size then return end
+  if count < size or mixed then redis.call('HDEL', q.base .. K.settled, batch) end
   local number = struct.unpack('>I6', batch)
   redis.call('ZREMRANGEBYSCORE', q.base .. K.batches, number, number)
   redis.call('ZREM', q.base .. K.deadlines, batch)
+end
+
+-- Take messages out of the leased state. Call after they are safe elsewhere, or gone for good.
+-- `leased_anew`: they are in a new batch already, and only the old one must let go of them.
+function HF.release(q, held, leased_anew)
+  local ids, own, counts, sizes, mixed = {}, {}, {}, {}, {}
+  for i = 1, #held do
+    local id, v = held[i][1], held[i][2]
+    ids[i] = id
+    local batch = string.sub(v, 2, 7)
+    if not counts[batch] then
+      counts[batch], sizes[batch] = 0, (struct.unpack('>I2', v, 8))
+    end
+    counts[batch] = counts[batch] + 1
+    if string.byte(v, 1) % 2 == HF.OWN then own[#own + 1], mixed[batch] = id, true end
+  end
+  if #ids == 0 then return end
+  if not leased_anew then HF.leased_drop(q, ids) end
+  if #own > 0 then HF.each('ZREM', q.base .. K.deadlines, own, 1, #own) end
+  for batch, count in pairs(counts) do settle(q, batch, count, sizes[batch], mixed[batch]) end
 end

@@ -6,10 +6,11 @@
   new counter goes to the end.
 
   HF.open(base) reads it and the clock; HF.save(q) writes it back, once, last.
-  Times are ms; 0 means none. Adding a field? Also: stats.lua, replies.stats.                   ]]
+  `kinds` remembers which flags messages of this queue ever had, so that the common case need not look
+  at each. Times are ms; 0 means none. Adding a field? Also: stats.lua, replies.stats.                   ]]
 
-local STATE = '>' .. 'I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6'
-local SIZE = 26 * 6
+local STATE = '>' .. 'I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6'
+local SIZE = 28 * 6
 
 local remembered, how_many = {}, 0
 
@@ -30,14 +31,21 @@ function HF.open(base)
   local field = redis.call('HMGET', base, 'state', 'settings')
   local s = field[1] or ''
   if #s < SIZE then s = s .. string.rep('\0', SIZE - #s) end
-  local q = { base = base, exists = field[1] or field[2], settings = settings_of(field[2]) }
-  q.ms, q.seq, q.batch, q.next, q.levels, q.paused_until, q.waiting, q.waiting_dead, q.listening,
-    q.grouped, q.tokens, q.tombs, q.back, q.clock,
-    q.sent, q.received, q.acked, q.requeued, q.buried, q.dead_received, q.redriven,
-    q.expired, q.removed, q.duplicates, q.dropped, q.extended = struct.unpack(STATE, s)
-  if q.clock > 0 then
-    q.now = q.clock
-  else
+  local ms, seq, batch, next, levels, paused_until, waiting, waiting_dead, listening,
+    grouped, tokens, tombs, back, clock,
+    sent, received, acked, requeued, buried, dead_received, redriven,
+    expired, removed, duplicates, dropped, extended, kinds, leased = struct.unpack(STATE, s)
+  -- One constructor: a table that grows field by field is made anew five times on the way.
+  local q = {
+    base = base, exists = field[1] or field[2], settings = settings_of(field[2]), now = clock,
+    ms = ms, seq = seq, batch = batch, next = next, levels = levels, paused_until = paused_until,
+    waiting = waiting, waiting_dead = waiting_dead, listening = listening,
+    grouped = grouped, tokens = tokens, tombs = tombs, back = back, clock = clock,
+    sent = sent, received = received, acked = acked, requeued = requeued, buried = buried,
+    dead_received = dead_received, redriven = redriven, expired = expired, removed = removed,
+    duplicates = duplicates, dropped = dropped, extended = extended, kinds = kinds, leased = leased,
+  }
+  if clock == 0 then
     local t = redis.call('TIME')
     q.now = t[1] * 1000 + math.floor(t[2] / 1000)
   end
@@ -49,7 +57,7 @@ function HF.save(q)
     q.ms, q.seq, q.batch, q.next, q.levels, q.paused_until, q.waiting, q.waiting_dead, q.listening,
     q.grouped, q.tokens, q.tombs, q.back, q.clock,
     q.sent, q.received, q.acked, q.requeued, q.buried, q.dead_received, q.redriven,
-    q.expired, q.removed, q.duplicates, q.dropped, q.extended))
+    q.expired, q.removed, q.duplicates, q.dropped, q.extended, q.kinds, q.leased))
 end
 
 -- Something will be due at `at`: receive must look by then. True if that is earlier than before.

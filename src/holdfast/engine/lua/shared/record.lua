@@ -53,6 +53,14 @@ function HF.unique(r)
   return string.sub(r, at + 2, at + 1 + n)
 end
 
+-- Remember that this queue has had a message with these flags; attributes matter to nobody here.
+function HF.mark_kinds(q, r)
+  local flags = string.byte(r, 14)
+  for _, flag in ipairs({ HF.GROUP, HF.TTL, HF.UNIQUE }) do
+    if has(flags, flag) and not has(q.kinds, flag) then q.kinds = q.kinds + flag end
+  end
+end
+
 -- An envelope is what the sender supplies: bytes 13 on. False if it cannot be one.
 function HF.envelope_ok(e)
   if #e < 6 then return false end
