@@ -131,4 +131,67 @@ def test_a_batch_of_acks_is_one_call_and_few_commands(q: Queue, clock: Clock, ra
     assert q.ack_many(held) == held
     after = raw.calls()
     changed = {c: after[c] - before.get(c, 0) for c in ("fcall", "hmget", "hdel", "zrem")}
-    assert changed == {"fcall": 1, "hmget": 1, "hdel": 1, "zrem": 1}
+    assert changed == {"fcall": 1, "hmget": 1, "hdel": 0, "zrem": 2}
+
+
+@pytest.mark.parametrize("how", ["ack_many", "nack_many", "release_many"])
+@pytest.mark.parametrize("redelivered", [0, 1, 3])
+def test_a_whole_batch_that_went_to_others_is_stale_message_by_message(
+    q: Queue, clock: Clock, how: str, redelivered: int
+) -> None:
+    ids = q.send_many(numbered(3))
+    old = q.receive_many(3, lease=1)
+    clock.advance(1)
+    q.tend()
+    current = q.receive_many(redelivered, lease=60) if redelivered else []
+    before = q.stats()
+    assert getattr(q, how)(old) == []
+    assert q.extend_many(old, 60) == []
+    assert q.stats() == before
+    assert_each_in_one_state(q, ids)
+    assert q.ack_many(current) == current
+
+
+def test_a_batch_is_acked_whole_in_part_in_any_order_or_with_others(q: Queue, clock: Clock) -> None:
+    q.send_many(numbered(9))
+    first, second, third = (q.receive_many(3, lease=60) for _ in range(3))
+    assert q.ack_many([*first, second[0]]) == [*first, second[0]]
+    assert q.ack_many(second) == second[1:]
+    assert set(q.ack_many(third[::-1])) == set(third)
+    assert q.stats().total == 0
+
+
+def test_a_whole_batch_of_which_one_was_removed_acks_the_rest(q: Queue, clock: Clock) -> None:
+    q.send_many(numbered(3))
+    held = q.receive_many(3, lease=60)
+    assert q.remove(held[1].id)
+    assert q.ack_many(held) == [held[0], held[2]]
+    assert q.stats().acked == 2
+
+
+def test_a_whole_batch_of_which_one_was_recovered_acks_the_rest(q: Queue, clock: Clock) -> None:
+    q.send_many(numbered(3))
+    held = q.receive_many(3, lease=60)
+    [taken] = q.recover(1, elapsed=0)
+    assert q.ack_many(held) == held[1:]
+    assert q.ack_many([taken]) == [taken]
+    assert q.stats().total == 0
+
+
+@pytest.mark.parametrize("how", ["ack", "nack", "release", "bury", "extend"])
+def test_a_stored_receipt_of_an_earlier_delivery_changes_nothing(
+    q: Queue, clock: Clock, how: str
+) -> None:
+    q.send_many(numbered(2))
+    old = [d.receipt for d in q.receive_many(2, lease=1)]
+    clock.advance(1)
+    current = q.receive_many(2, lease=60)
+    assert [d.receipt.split("@")[0] for d in current] == [r.split("@")[0] for r in old]
+    extra: dict[str, list[object]] = {"bury": ["why"], "extend": [99]}
+    more = extra.get(how, [])
+    before = q.stats()
+    for receipt in old:
+        assert not getattr(q, how)(receipt, *more)
+    assert getattr(q, f"{how}_many")(old, *more) == []
+    assert q.stats() == before
+    assert q.ack_many([d.receipt for d in current]) == [d.receipt for d in current]

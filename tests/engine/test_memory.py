@@ -27,6 +27,13 @@ def test_plain_messages_leave_nothing(q: Queue, clock: Clock, raw: Raw) -> None:
     assert_empty(q, raw)
 
 
+def test_batches_with_a_lease_acked_whole_leave_nothing(q: Queue, clock: Clock, raw: Raw) -> None:
+    q.send_many(numbered(1500))
+    while held := q.receive_many(700, lease=60):
+        assert q.ack_many(held) == held
+    assert_empty(q, raw)
+
+
 def test_what_a_sender_leaves_for_retries_ends_by_itself(q: Queue, clock: Clock, raw: Raw) -> None:
     for _ in range(6):
         q.send(b"x")
@@ -153,4 +160,15 @@ def test_a_waiter_leaves_nothing(q: Queue, raw: Raw) -> None:
     ack_all(q)
     q.receive_dead()
     q.tend()
+    assert_empty(q, raw)
+
+
+def test_a_batch_acked_whole_after_some_of_it_was_extended_leaves_nothing(
+    q: Queue, clock: Clock, raw: Raw
+) -> None:
+    q.send_many(numbered(6))
+    for lease in (0, 90):
+        held = q.receive_many(3, lease=60)
+        held[1].extend(lease)
+        assert q.ack_many(held) == held
     assert_empty(q, raw)

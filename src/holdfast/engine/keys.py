@@ -19,6 +19,8 @@ CATALOGUE: dict[str, tuple[str, str, str]] = {
     "group": (":g:", "list", "messages of one ordering group: the group's name is appended"),
     "slots": (":gs", "hash", "group → how many of its places in flight are taken or offered"),
     "leased": (":l:", "hash", "id → lease head and message, of those sent in one 256 ms: appended"),
+    "packed": (":b:", "list", "messages of a batch that is as it was handed out: number appended"),
+    "runs": (":i", "zset", "runs of consecutive ids in packed batches, to find a batch by an id"),
     "batches": (":o", "zset", "delivery batch number → time and ids, in order of delivery"),
     "deadlines": (":x", "zset", "batch (or single message with its own deadline) → lease end, ms"),
     "settled": (":a", "hash", "batch → how many of its messages are settled, while some are not"),

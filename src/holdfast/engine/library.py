@@ -35,6 +35,7 @@ _SHARED = (
     "wake",
     "groups",
     "ready",
+    "batch",
     "lease",
     "dead",
     "dedup",

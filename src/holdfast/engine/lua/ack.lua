@@ -10,13 +10,11 @@
 -- A whole batch of messages that are nothing special.
 local function ack_whole(q, args)
   if q.kinds > 0 or HF.noting(q) then return false end
-  local ids, batch = HF.whole_batch(q, args, 1)
-  if not ids then return false end
-  HF.leased_drop(q, ids)
-  local number = struct.unpack('>I6', batch)
-  redis.call('ZREMRANGEBYSCORE', q.base .. K.batches, number, number)
-  redis.call('ZREM', q.base .. K.deadlines, batch)
-  q.acked = q.acked + #ids
+  local a = args[1]
+  if #args ~= 1 or #a ~= 8 then return false end
+  local size = struct.unpack('>I2', a, 7)
+  if not HF.drop_whole(q, string.sub(a, 1, 6), size) then return false end
+  q.acked = q.acked + size
   return true
 end
 

@@ -15,7 +15,7 @@ function T.delete(keys, args)
   end
   local keys_of = { q.base }
   for name, suffix in pairs(K) do
-    if name ~= 'ready' and name ~= 'group' and name ~= 'leased' and name ~= 'last_send' and name ~= 'events' then
+    if name ~= 'ready' and name ~= 'group' and name ~= 'leased' and name ~= 'packed' and name ~= 'last_send' and name ~= 'events' then
       keys_of[#keys_of + 1] = q.base .. suffix
     end
   end

@@ -6,9 +6,27 @@
   Cost   O(log leased) per batch where all that is left of a batch is extended, else per message
   Flags  allow-oom                                                                              ]]
 
+-- One receipt for a whole batch that is as it was handed out: its deadline moves, and that is all.
+local function extend_whole(q, args, lease_ms)
+  local a = args[2]
+  if #args ~= 2 or #a ~= 8 or lease_ms == 0 or HF.noting(q) then return nil end
+  local batch, size = string.sub(a, 1, 6), struct.unpack('>I2', a, 7)
+  local entry = HF.entry_of(q, batch)
+  if not entry or HF.entry_size(entry) ~= size then return nil end
+  if redis.call('HEXISTS', q.base .. K.settled, batch) == 1 then return nil end
+  HF.fit_wake(q)
+  redis.call('ZADD', q.base .. K.deadlines, q.now + lease_ms, batch)
+  if HF.due_at(q, q.now + lease_ms) then HF.wake(q) end
+  q.extended = q.extended + size
+  HF.save(q)
+  return { q.now + lease_ms }
+end
+
 function T.extend(keys, args)
   local lease_ms = HF.integer(args[1], 'lease_ms', 0, HF.FOREVER)
   local q = HF.open(keys[1])
+  local whole = extend_whole(q, args, lease_ms)
+  if whole then return whole end
   local held, stale = HF.held(q, args, 2)
   local deadline = lease_ms > 0 and q.now + lease_ms or 0
   local batches, alone = {}, {}

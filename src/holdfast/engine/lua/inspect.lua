@@ -79,13 +79,13 @@ local function leased(q, start, count, cursor)
   local entries = redis.call('ZRANGE', q.base .. K.batches, cursor, cursor + 999, 'WITHSCORES')
   for e = 1, #entries, 2 do
     local entry, batch = entries[e], struct.pack('>I6', tonumber(entries[e + 1]))
-    local left = (#entry - 6) / 10 - tonumber(redis.call('HGET', q.base .. K.settled, batch) or 0)
+    local left = HF.entry_size(entry) - tonumber(redis.call('HGET', q.base .. K.settled, batch) or 0)
     if skip >= left then
       skip = skip - left
     else
-      local ids, passed = HF.ids_in(entry), 0
-      local delivered, ends = struct.unpack('>I6', entry), redis.call('ZSCORE', q.base .. K.deadlines, batch)
-      for i, v in ipairs(HF.leased_get(q, ids)) do
+      local passed, ids, values = 0, HF.values_of(q, entry, batch)
+      local delivered, ends = HF.entry_time(entry), redis.call('ZSCORE', q.base .. K.deadlines, batch)
+      for i, v in ipairs(values) do
         if v and string.sub(v, 2, 7) == batch and got < count then
           passed = passed + 1
           if skip > 0 then

@@ -61,6 +61,7 @@ function purge.leased(q)
   for e = 1, #entries, 2 do
     if #held >= STEP then break end
     local batch, ids = struct.pack('>I6', tonumber(entries[e + 1])), HF.ids_in(entries[e])
+    HF.loosen(q, batch)
     for i, v in ipairs(HF.leased_get(q, ids)) do
       if v and string.sub(v, 2, 7) == batch then
         held[#held + 1] = { ids[i], v }

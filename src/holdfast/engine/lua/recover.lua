@@ -20,7 +20,8 @@ function T.recover(keys, args)
   local entries = redis.call('ZRANGE', q.base .. K.batches, 0, 999, 'WITHSCORES')
   for e = 1, #entries, 2 do
     local entry, batch = entries[e], struct.pack('>I6', tonumber(entries[e + 1]))
-    if #again >= count or struct.unpack('>I6', entry) > q.now - elapsed_ms then break end
+    if #again >= count or HF.entry_time(entry) > q.now - elapsed_ms then break end
+    HF.loosen(q, batch)
     local ids = HF.ids_in(entry)
     local values = HF.leased_get(q, ids)
     for i = 1, #ids do

@@ -10,6 +10,8 @@ function T.remove(keys, args)
   local id = HF.packed_id(args[1])
   local q = HF.open(keys[1])
   local r, placed
+  local packed = HF.packed_batch_of(q, id)
+  if packed then HF.loosen(q, packed) end
   local v = HF.leased_get(q, { id })[1]
   if v then
     local head

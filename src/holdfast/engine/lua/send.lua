@@ -113,13 +113,13 @@ local function send_plain(q, args)
   local byte, pack, list, n = string.byte, struct.pack, {}, #args - 4
   local ms = math.max(q.now, q.ms)
   local first = ms == q.ms and q.seq + 1 or 0
-  local time, level, last = pack('>I6', ms), byte(args[5], 1), first - 5
+  local level, last = byte(args[5], 1), first - 5
   for i = 5, n + 4 do
     local envelope = args[i]
     local priority, flags = byte(envelope, 1, 2)
     if flags ~= 0 and (flags ~= 1 or not HF.envelope_ok(envelope)) then return nil end
     if priority ~= level or #envelope < 6 then return nil end
-    list[i - 4] = time .. pack('>I4', last + i) .. '\0\0' .. envelope
+    list[i - 4] = pack('>I6I4I2c0', ms, last + i, 0, envelope)
   end
   if level > 9 then return nil end
   HF.fit_wake(q)

@@ -66,6 +66,7 @@ end
 -- The ids behind one entry of `deadlines`.
 local function ids_of(q, member)
   if #member == 10 then return { member } end
+  HF.loosen(q, member)
   return HF.ids_in(HF.entry_of(q, member) or '')
 end
 

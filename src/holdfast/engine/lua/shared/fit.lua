@@ -8,7 +8,7 @@
 
   HF.moment and HF.packed_id check arguments that several transitions take.                     ]]
 
-local SKIP = { ready = true, group = true, leased = true, last_send = true, events = true }
+local SKIP = { ready = true, group = true, leased = true, packed = true, last_send = true, events = true }
 
 local function fit(key, kind)
   local found = redis.call('TYPE', key).ok

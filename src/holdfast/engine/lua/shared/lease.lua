@@ -1,9 +1,8 @@
---[[ The leased state. Messages handed out by one call form delivery batches of up to 1,000, and a
-  batch has one deadline: one sorted-set entry for a hundred messages instead of a hundred.
+--[[ The leased state. Messages handed out by one call form delivery batches (batch.lua), and a batch
+  has one deadline: one sorted-set entry for a hundred messages instead of a hundred.
 
     leased     id → head (flags u8, batch u48, size of batch u16), then the message; one hash for
                what was sent in the same 256 ms, so that none grows so large that it gets slow
-    batches    score: batch; member: time u48, then the ids          order of delivery
     deadlines  member: batch, 6 bytes; or id, 10 bytes               order of expiry
     settled    batch → how many are out of it, while some are still in
 
@@ -12,7 +11,6 @@
   Head flags: OWN = this message has a deadline of its own; DEAD = it was a dead letter and goes
   back there; its dead head lies between head and message.                                      ]]
 
-HF.BATCH = 1000
 HF.OWN, HF.DEAD = 1, 2
 HF.ANY = '\0\0\0\0\0\0'
 
@@ -47,43 +45,57 @@ function HF.leased_drop(q, ids)
   end)
 end
 
--- The indexes first: an error after the hash would leave messages that nobody ever reclaims. And an
--- error must leave no index behind, since the number of the batch will be given again.
-local function write(q, ids, fields, deadline)
+-- Lay messages out, each with the same head. `undo` takes back what the caller did, should it fail.
+function HF.leased_put(q, ids, records, head, undo)
+  local fields = {}
+  for i = 1, #ids do fields[2 * i - 1], fields[2 * i] = ids[i], head .. records[i] end
+  by_hash(q, ids, function(key, from, to)
+    local answer = redis.pcall('HSET', key, unpack(fields, 2 * from - 1, 2 * to))
+    if type(answer) == 'table' and answer.err then
+      if undo then undo() end
+      error({ err = answer.err })
+    end
+    q.leased = q.leased + answer
+  end)
+end
+
+-- Write the batch q.batch, loose. The indexes first: an error after the hash would leave messages that
+-- nobody ever reclaims; and it must leave no index behind, since the number will be given again.
+local function lay_out(q, ids, records, flags, deadline)
   local batches, deadlines, batch = q.base .. K.batches, q.base .. K.deadlines, struct.pack('>I6', q.batch)
   local entry = struct.pack('>I6', q.now) .. table.concat(ids)
   redis.call('ZADD', batches, q.batch, entry)
-  local function try(...)
-    local answer = redis.pcall(...)
-    if type(answer) ~= 'table' or not answer.err then return answer end
+  local function undo()
     redis.call('ZREM', batches, entry)
     redis.pcall('ZREM', deadlines, batch)
+  end
+  local answer = deadline > 0 and redis.pcall('ZADD', deadlines, deadline, batch)
+  if type(answer) == 'table' and answer.err then
+    undo()
     error({ err = answer.err })
   end
-  if deadline > 0 then try('ZADD', deadlines, deadline, batch) end
-  by_hash(q, ids, function(key, from, to)
-    q.leased = q.leased + try('HSET', key, unpack(fields, 2 * from - 1, 2 * to))
-  end)
+  HF.leased_put(q, ids, records, struct.pack('>BI6I2', flags, q.batch, #ids), undo)
 end
 
 -- Lease `list` until now + lease_ms (0: until settled). `dead_ids`: they are dead letters. Returns
 -- the first batch number; message i is in batch first + floor((i - 1) / 1000).
 function HF.lease(q, list, lease_ms, dead_ids)
-  local n, first, sub = #list, q.batch + 1, string.sub
+  local n, first = #list, q.batch + 1
   local deadline = lease_ms > 0 and q.now + lease_ms or 0
   for from = 1, n, HF.BATCH do
-    local to = math.min(from + HF.BATCH - 1, n)
-    q.batch = q.batch + 1
-    local head = struct.pack('>BI6I2', dead_ids and HF.DEAD or 0, q.batch, to - from + 1)
-    local fields, ids, f = {}, {}, 0
-    for i = from, to do
-      local r = list[i]
-      local id = dead_ids and dead_ids[i] or sub(r, 1, 10)
-      ids[i - from + 1] = id
-      fields[f + 1], fields[f + 2] = id, head .. r
-      f = f + 2
+    local part, size = list, math.min(n - from + 1, HF.BATCH)
+    if size < n then
+      part = {}
+      for i = 1, size do part[i] = list[from + i - 1] end
     end
-    write(q, ids, fields, deadline)
+    q.batch = q.batch + 1
+    if size >= HF.PACK_FROM and not dead_ids then
+      HF.pack_batch(q, part, deadline)
+    else
+      local ids = {}
+      for i = 1, size do ids[i] = dead_ids and dead_ids[from + i - 1] or string.sub(part[i], 1, 10) end
+      lay_out(q, ids, part, dead_ids and HF.DEAD or 0, deadline)
+    end
   end
   -- Those who wait must know of a lease that ends sooner than what they are waiting for.
   if deadline > 0 and HF.due_at(q, deadline) then HF.wake(q) end
@@ -97,47 +109,32 @@ function HF.unleash(v)
   return string.sub(v, 10 + at), string.sub(v, 10, 9 + at)
 end
 
--- The ids in an entry of `batches`.
-function HF.ids_in(entry)
-  local ids, sub = {}, string.sub
-  for at = 7, #entry, 10 do ids[#ids + 1] = sub(entry, at, at + 9) end
-  return ids
-end
-
-function HF.entry_of(q, batch)
-  local number = struct.unpack('>I6', batch)
-  return redis.call('ZRANGEBYSCORE', q.base .. K.batches, number, number)[1]
-end
-
--- All ids of a batch that is still as it was handed out, if the one receipt in args[from..] stands
--- for it: by far the cheapest case, since no message has to be looked at.
-function HF.whole_batch(q, args, from)
-  local a = args[from]
-  if #args ~= from or #a ~= 8 then return nil end
-  local batch = string.sub(a, 1, 6)
-  if redis.call('HEXISTS', q.base .. K.settled, batch) == 1 then return nil end
-  local entry = HF.entry_of(q, batch)
-  if not entry or #entry ~= 6 + 10 * struct.unpack('>I2', a, 7) then return nil end
-  return HF.ids_in(entry), batch
-end
-
--- Receipts args[from..] as lists of ids and of the batches they must be in. A batch that is gone, or
--- was another, leaves '' for each of its ids.
+-- Receipts args[from..] as lists of ids and of the batches they must be in; their batches are loose
+-- from here on. A batch that is gone, or was another, leaves '' for each of its ids.
 local function wanted(q, args, from)
-  local ids, want, sub = {}, {}, string.sub
+  local ids, want, loose, sub = {}, {}, {}, string.sub
   if #args < from then error({ err = 'INVALID give at least one receipt' }) end
   for i = from, #args do
+    if #args[i] ~= 16 and #args[i] ~= 8 then
+      error({ err = 'INVALID a receipt must have 16 bytes, or 8 for a whole batch' })
+    end
+  end
+  for i = from, #args do
     local a = args[i]
+    local batch = sub(a, 1, 6)
+    local real = batch ~= HF.ANY and batch or HF.packed_batch_of(q, sub(a, 7))
+    if real and not loose[real] then
+      loose[real] = true
+      HF.loosen(q, real)
+    end
     if #a == 16 then
-      want[#want + 1], ids[#ids + 1] = sub(a, 1, 6), sub(a, 7)
-    elseif #a == 8 then
-      local size, batch = struct.unpack('>I2', a, 7), sub(a, 1, 6)
+      want[#want + 1], ids[#ids + 1] = batch, sub(a, 7)
+    else
+      local size = struct.unpack('>I2', a, 7)
       local of = HF.ids_in(HF.entry_of(q, batch) or '')
       for j = 1, size do
         want[#want + 1], ids[#ids + 1] = batch, #of == size and of[j] or ''
       end
-    else
-      error({ err = 'INVALID a receipt must have 16 bytes, or 8 for a whole batch' })
     end
   end
   return ids, want
@@ -166,9 +163,7 @@ end
 local function settle(q, batch, count, size, mixed)
   if count < size and redis.call('HINCRBY', q.base .. K.settled, batch, count) < size then return end
   if count < size or mixed then redis.call('HDEL', q.base .. K.settled, batch) end
-  local number = struct.unpack('>I6', batch)
-  redis.call('ZREMRANGEBYSCORE', q.base .. K.batches, number, number)
-  redis.call('ZREM', q.base .. K.deadlines, batch)
+  HF.unlist(q, batch)
 end
 
 -- Take messages out of the leased state. Call after they are safe elsewhere, or gone for good.
