@@ -22,17 +22,13 @@ FOLDERS = {
 }
 WORDS = [
     (r"\basync (def|with|for) ", r"\1 "),
-    (r"\bAsync(Iterator|Iterable)\b", r"\1"),
     (r"`async with`", "`with`"),
     (r"\bawait ", ""),
     (r"\b__aenter__\b", "__enter__"),
     (r"\b__aexit__\b", "__exit__"),
     (r"\b__aiter__\b", "__iter__"),
     (r"\b__anext__\b", "__next__"),
-    (
-        r"\bAsync(Client|Queue|DeadDelivery|Delivery|Handful|Consumer|Events|Node|Transport)\b",
-        r"\1",
-    ),
+    (r"\bAsync([A-Z]\w*)\b", r"\1"),
     (r"\b(connect)_async\b", r"\1"),
     (r"\bio_async\b", "io_sync"),
     (r"\bimport after$", "import after_sync as after"),

@@ -15,7 +15,7 @@ from holdfast.cli import output
 from holdfast.cli.options import Json, Url, connected
 from holdfast.client import failures
 from holdfast.client._sync.client import Client
-from holdfast.client._sync.transport import Node
+from holdfast.client._sync.node import Node
 from holdfast.client.safety import Finding
 from holdfast.engine import library
 from holdfast.errors import HoldfastError

@@ -1,0 +1,110 @@
+"""One server and the connections to it: redis-py's own Connection objects, used directly."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from holdfast.client.address import Address
+from holdfast.client.io_async import Connection, Lock, connection, read_within
+from holdfast.client.wire import packed
+from holdfast.engine.calls import Argument
+
+MAX_IDLE = 64
+
+
+class AsyncNode:
+    """One server and the idle connections to it."""
+
+    def __init__(self, address: Address, host: str, port: int, timeout: float) -> None:
+        self.address = address
+        self.host = host
+        self.port = port
+        self.timeout = timeout
+        self.prepared = False
+        self.lock = Lock()
+        self._idle: list[Connection] = []
+        self._pid = os.getpid()
+
+    def __str__(self) -> str:
+        return self.address.path or f"{self.host}:{self.port}"
+
+    async def acquire(self) -> Connection:
+        if self._pid != os.getpid():  # after a fork: the parent's sockets are not ours
+            self._idle, self._pid = [], os.getpid()
+        if self._idle:
+            return self._idle.pop()
+        fresh = connection(self.address, self.host, self.port, self.timeout)
+        try:
+            await fresh.connect()
+        except BaseException:
+            await fresh.disconnect()
+            raise
+        return fresh
+
+    async def release(self, used: Connection) -> None:
+        if len(self._idle) < MAX_IDLE:
+            self._idle.append(used)
+        else:
+            await used.disconnect()
+
+    async def close(self) -> None:
+        while self._idle:
+            await self._idle.pop().disconnect()
+
+    async def exchange(self, commands: Sequence[tuple[Argument, ...]]) -> list[Any]:
+        """Send commands in one go and read all answers; an error answer is returned, not raised."""
+        used = await self.acquire()
+        try:
+            await used.send_packed_command(packed(commands), check_health=False)
+            answers = [await self._answer(used) for _ in commands]
+        except BaseException:
+            await used.disconnect()
+            raise
+        await self.release(used)
+        return answers
+
+    async def exchange_after(
+        self, marker: str, seconds: float, commands: Sequence[tuple[Argument, ...]]
+    ) -> list[Any]:
+        """Block until the marker is there or the time is over, then the same.
+
+        One pipeline: the server goes on with the commands in the moment the marker comes. The end
+        of the time is ours to watch, since the server looks at its own time-outs only ten times a
+        second; a second connection then unblocks the first.
+        """
+        used = await self.acquire()
+        try:
+            blocking = ("BLPOP", marker, f"{seconds + 1:.3f}")
+            sent = packed([("CLIENT", "ID"), blocking, *commands])
+            await used.send_packed_command(sent, check_health=False)
+            me = await self._answer(used)
+            try:
+                await read_within(used, seconds)
+            except TimeoutError:
+                await self.exchange([("CLIENT", "UNBLOCK", me)])
+                await self._answer(used)
+            except ResponseError:
+                pass  # the commands behind it get the same refusal, and theirs is the one that counts
+            answers = [await self._answer(used) for _ in commands]
+        except BaseException:
+            # Closed, the server forgets the commands that wait behind the blocking one.
+            await used.disconnect()
+            raise
+        await self.release(used)
+        return answers
+
+    async def _answer(self, used: Connection) -> Any:
+        try:
+            return await used.read_response(disable_decoding=True)
+        except ResponseError as error:
+            return error
+
+    async def command(self, *command: Argument) -> Any:
+        [answer] = await self.exchange([command])
+        if isinstance(answer, ResponseError):
+            raise answer
+        return answer

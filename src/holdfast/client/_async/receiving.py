@@ -1,0 +1,210 @@
+"""Receiving: what is ready or dead, under a lease, over however many shards, waiting if need be."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+from holdfast.client._async.consumer import AsyncConsumer
+from holdfast.client._async.delivery import AsyncDeadDelivery, AsyncDelivery, AsyncHandful
+from holdfast.client._async.shards import AsyncShards
+from holdfast.client.backoff import Backoff, exponential
+from holdfast.engine import calls, replies
+from holdfast.engine.keys import QueueRef
+from holdfast.message import Codec, corrupt
+from holdfast.settings import Seconds, milliseconds, whole
+
+if TYPE_CHECKING:
+    from holdfast.client._async.client import AsyncClient
+    from holdfast.client._async.queue import AsyncQueue
+
+# A waiting receive looks again at least this often, in case the one who should wake it died.
+_LOOK_AGAIN = 10.0
+# What is known of which shards hold something is good for this long, seconds.
+_HINTS_LAST = 0.05
+
+
+class AsyncReceiving(AsyncShards):
+    def __init__(self, client: AsyncClient, name: str, codec: Codec[Any] | None = None) -> None:
+        super().__init__(client, name, codec)
+        # Shards that held something when we last looked, and when that was.
+        self._full: list[int] = []
+        self._looked = 0.0
+
+    async def receive(
+        self, *, wait: Seconds = 0, lease: Seconds | None = None
+    ) -> AsyncDelivery | None:
+        """One message under a lease, or None. `wait`: how long to wait for one.
+
+        `lease` None: as the queue is set; 0: until it is settled.
+        """
+        got = await self.receive_many(1, wait=wait, lease=lease)
+        return got[0] if got else None
+
+    async def receive_many(
+        self, count: int, *, wait: Seconds = 0, lease: Seconds | None = None
+    ) -> list[AsyncDelivery]:
+        """Up to `count` messages under one lease, in one round trip. Waits for the first one only."""
+        return await self._receive(count, wait, lease, dead=False)
+
+    async def receive_dead(
+        self, count: int = 1, *, wait: Seconds = 0, lease: Seconds | None = None
+    ) -> list[AsyncDelivery]:
+        """Up to `count` dead letters under a lease: ack removes them; anything else, or the end of
+        the lease, makes them dead letters again. Why each died is in `.death`."""
+        return await self._receive(count, wait, lease, dead=True)
+
+    async def _receive(
+        self, count: int, wait: Seconds, lease: Seconds | None, dead: bool
+    ) -> list[AsyncDelivery]:
+        left_ms = milliseconds(wait, "wait")
+        whole(count, "count", 1, calls.MAX_COUNT)
+        calls.lease_ms(lease)
+        give_up = time.monotonic() + left_ms / 1000
+        refs = await self._shards()
+        got, next_ms = await self._look(refs, count, lease, left_ms, dead)
+        while not got and left_ms > 0:
+            left = give_up - time.monotonic()
+            if next_ms != 0 and left > 0:
+                seconds = min(left, _LOOK_AGAIN)
+                if next_ms > 0:
+                    seconds = min(seconds, next_ms / 1000 + 0.001)
+                if dead and len(refs) > 1:  # nobody forwards a death in another shard
+                    seconds = min(seconds, 0.5)
+                call = calls.receive(refs[0], count, lease, max(int(left * 1000), 1), dead=dead)
+                marker = refs[0].below("wake_dead" if dead else "wake")
+                reply = await self.transport.run_after(marker, max(seconds, 0.001), call)
+                got, next_ms = await self._take(refs[0], reply, dead), reply.next_ms
+                left_ms = max(int((give_up - time.monotonic()) * 1000), 0)
+            else:
+                left_ms = max(int(left * 1000), 0)
+            refs = self._refs
+            if not got and (len(refs) > 1 or next_ms == 0):
+                got, next_ms = await self._look(refs, count, lease, left_ms, dead)
+        if not got and wait:
+            # The last look, and only this one, tells that nobody of ours goes on waiting: the engine
+            # then has another waiter watch the time.
+            got, _ = await self._look(self._refs, count, lease, 0, dead)
+        return got
+
+    async def _look(
+        self, refs: list[QueueRef], count: int, lease: Seconds | None, wait_ms: int, dead: bool
+    ) -> tuple[list[AsyncDelivery], int]:
+        """What can be had now, and ms until there may be more (-1: unknown)."""
+        if len(refs) == 1 or dead:
+            next_ms = -1
+            got: list[AsyncDelivery] = []
+            for ref in refs:
+                while True:
+                    call = calls.receive(ref, count - len(got), lease, wait_ms, dead=dead)
+                    reply = await self.transport.run(call)
+                    got += await self._take(ref, reply, dead)
+                    if got or not reply.records:  # else all were corrupt: go on to the next
+                        break
+                if reply.next_ms >= 0:
+                    next_ms = reply.next_ms if next_ms < 0 else min(next_ms, reply.next_ms)
+                if len(got) >= count:
+                    break
+                if reply.more and not got:
+                    next_ms = 0
+            return got, next_ms
+        return await self._look_around(refs, count, lease, wait_ms)
+
+    async def _look_around(
+        self, refs: list[QueueRef], count: int, lease: Seconds | None, wait_ms: int
+    ) -> tuple[list[AsyncDelivery], int]:
+        """Receive from those shards that hold something, each in its turn.
+
+        All are asked at once whether they do; what they say is used for a moment, so that a busy
+        queue costs one round trip a receive and an idle shard none, and none is overlooked.
+        """
+        next_ms = -1
+        fresh = not self._full or time.monotonic() - self._looked > _HINTS_LAST
+        if fresh:
+            answers = await self.transport.run_many([calls.tend(ref, wait_ms) for ref in refs])
+            self._full = [shard for shard, (ready, _) in enumerate(answers) if ready]
+            self._looked = time.monotonic()
+            due = [ms for _, ms in answers if ms >= 0]
+            next_ms = min(due, default=-1)
+        if not self._full:
+            return [], next_ms
+        self._turn += 1
+        turn = self._turn % len(self._full)
+        chosen = (self._full[turn:] + self._full[:turn])[:count]
+        share, extra = divmod(count, len(chosen))
+        parts = [
+            calls.receive(refs[shard], share + (i < extra), lease, 0)
+            for i, shard in enumerate(chosen)
+        ]
+        got: list[AsyncDelivery] = []
+        corrupt = False
+        for shard, reply in zip(chosen, await self.transport.run_many(parts), strict=True):
+            corrupt = corrupt or bool(reply.records)
+            if not reply.more and shard in self._full:
+                self._full.remove(shard)
+            got += await self._take(refs[shard], reply, dead=False)
+        if not got and (corrupt or not fresh):
+            # All were corrupt, or somebody else was faster there: look at the others too.
+            self._full.clear()
+            return await self._look_around(refs, count, lease, wait_ms)
+        return got, 0 if self._full else next_ms
+
+    async def _take(
+        self, ref: QueueRef, reply: replies.Received, dead: bool
+    ) -> list[AsyncDelivery]:
+        """Deliveries out of a reply. A message that is not as it was sent goes to the dead letters
+        instead: it must never be taken for good."""
+        self._set_shards(reply.shards)
+        records, kind = reply.records, AsyncDeadDelivery if dead else AsyncDelivery
+        got: list[AsyncDelivery] = []
+        for start in range(0, len(records), replies.BATCH):
+            part = records[start : start + replies.BATCH]
+            number = reply.first + start // replies.BATCH
+            batch = AsyncHandful(
+                cast("AsyncQueue", self), ref.shard, number, len(part), reply.lease_until
+            )
+            got += [kind(batch, record, place) for place, record in enumerate(part)]
+        if not dead and (bad := corrupt(records)):
+            why = "corrupt: the checksum does not match"
+            await self.transport.run(calls.nack(ref, "bury", 0, why, [got[i].wire for i in bad]))
+            got = [d for i, d in enumerate(got) if i not in set(bad)]
+        return got
+
+    async def recover(
+        self, count: int, *, elapsed: Seconds, lease: Seconds | None = None
+    ) -> list[AsyncDelivery]:
+        """Take over up to `count` deliveries that have been in hand for `elapsed` or longer, oldest
+        first. Each counts as failed once more; those past max_receives become dead letters."""
+        got: list[AsyncDelivery] = []
+        whole(count, "count", 1, calls.MAX_COUNT)
+        for ref in await self._shards():
+            reply = await self.transport.run(calls.recover(ref, count - len(got), elapsed, lease))
+            got += await self._take(ref, reply, dead=False)
+            if len(got) >= count:
+                break
+        return got
+
+    def consume(
+        self,
+        prefetch: int = 100,
+        *,
+        lease: Seconds | None = None,
+        backoff: Backoff | None = None,
+        ack_every: int = 100,
+        idle: Seconds | None = None,
+    ) -> AsyncConsumer:
+        """Deliveries, for as long as you iterate. Leases are kept alive while you work.
+
+        Use each in a `with` block: left cleanly it is acked, raising it is nacked with a delay from
+        `backoff` (exponential, 1 s to 5 min, by default), the error is logged and the loop goes on.
+        Acks are gathered into batches of `ack_every`, and never wait longer than a tenth of a
+        second. Lost connections are waited out. `idle`: end when nothing has come for so long.
+        """
+        return AsyncConsumer(
+            cast("AsyncQueue", self),
+            prefetch=whole(prefetch, "prefetch", 1, calls.MAX_COUNT),
+            lease=lease,
+            backoff=backoff or exponential(),
+            ack_every=whole(ack_every, "ack_every", 1, calls.MAX_COUNT),
+            idle=None if idle is None else milliseconds(idle, "idle") / 1000,
+        )

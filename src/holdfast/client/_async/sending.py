@@ -1,0 +1,108 @@
+"""Sending: single messages, many at once, and those that must be there only once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from holdfast.client._async.shards import AsyncShards
+from holdfast.client.io_async import Producer
+from holdfast.engine import calls, replies
+from holdfast.engine.calls import Packed
+from holdfast.message import Codec, MessageId, Outgoing
+from holdfast.settings import Seconds
+
+if TYPE_CHECKING:
+    from holdfast.client._async.client import AsyncClient
+
+
+class AsyncSending(AsyncShards):
+    def __init__(self, client: AsyncClient, name: str, codec: Codec[Any] | None = None) -> None:
+        super().__init__(client, name, codec)
+        self._producer = Producer(self._send_packed)
+
+    async def send(
+        self,
+        body: Any,
+        *,
+        delay: Seconds | None = None,
+        due: datetime | None = None,
+        priority: int = 0,
+        attributes: dict[str, str] | None = None,
+        group: str | None = None,
+        dedup_id: str | None = None,
+        ttl: Seconds | None = None,
+    ) -> MessageId:
+        """Store a message; once this returns, it is held until somebody acks it.
+
+        Safe to repeat by itself: if the answer is lost on the way, Holdfast asks again without
+        sending twice. Raises InvalidArgument before anything is sent, QueueFull if the queue is at
+        its max_length, Unavailable if the server stays away.
+        """
+        message = Outgoing(body, delay, due, priority, attributes, group, dedup_id, ttl)
+        return await self._producer.send(calls.pack(message, self.codec))
+
+    async def send_many(self, messages: Iterable[Any]) -> list[MessageId]:
+        """Store many messages in one round trip; bodies, or `Outgoing` for those with more to say.
+
+        All of them are checked before any is sent. Ids come back in order. Atomic per shard.
+        """
+        listed = messages if isinstance(messages, list) else list(messages)
+        if not listed:
+            return []
+        if len(await self._shards()) == 1 and all(type(m) is bytes for m in listed):
+            await self._register()
+            return await self._send_to(0, partial(calls.send_plain, self._refs[0], listed))
+        return await self._send_packed([calls.pack(m, self.codec) for m in listed])
+
+    async def ensure(
+        self,
+        unique: str,
+        body: Any,
+        *,
+        delay: Seconds | None = None,
+        due: datetime | None = None,
+        priority: int = 0,
+        attributes: dict[str, str] | None = None,
+        group: str | None = None,
+        ttl: Seconds | None = None,
+    ) -> MessageId:
+        """Send, unless a message with this unique name is ready, delayed or leased already.
+
+        Then the id is that one's, and `.duplicate` is True. A dead letter frees the name.
+        """
+        message = Outgoing(body, delay, due, priority, attributes, group, None, ttl)
+        return (await self._send_packed([calls.pack(message, self.codec, unique)]))[0]
+
+    async def _send_packed(self, messages: Sequence[Packed]) -> list[MessageId]:
+        refs = await self._shards()
+        await self._register()
+        if len(refs) == 1:
+            return await self._send_to(0, partial(calls.send, refs[0], messages))
+        by_shard: dict[int, list[int]] = {}
+        self._turn += 1
+        for i, m in enumerate(messages):
+            shard = crc32(m.home.encode()) if m.home else self._turn
+            by_shard.setdefault(shard % len(refs), []).append(i)
+        ids: dict[int, MessageId] = {}
+        for shard, places in by_shard.items():
+            part = [messages[i] for i in places]
+            sent = await self._send_to(shard, partial(calls.send, refs[shard], part))
+            ids |= zip(places, sent, strict=True)
+        return [ids[i] for i in range(len(messages))]
+
+    async def _send_to(
+        self, shard: int, build: Callable[[str, int], calls.Call[replies.Sent]]
+    ) -> list[MessageId]:
+        sender = self._client.senders.pop() if self._client.senders else self._client.new_sender()
+        sender.number += 1
+        sent = await self.transport.run(build(sender.name, sender.number))
+        # Not after an error: its last call may still be under way somewhere.
+        self._client.senders.append(sender)
+        if shard and sent.somebody_waits:
+            await self._wake_home()
+        self._set_shards(sent.shards)
+        return sent.ids

@@ -1,0 +1,65 @@
+"""What all parts of a queue stand on: its name, its shards, and the transport."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.engine import calls
+from holdfast.engine.keys import REGISTRY, QueueRef
+from holdfast.message import Codec
+
+if TYPE_CHECKING:
+    from holdfast.client._async.client import AsyncClient
+
+# Queues about which a client remembers something.
+_REMEMBER = 10_000
+
+
+class AsyncShards:
+    """A queue's shards, and how to address them."""
+
+    def __init__(self, client: AsyncClient, name: str, codec: Codec[Any] | None = None) -> None:
+        self.name = name
+        self.codec = codec
+        self._client = client
+        self.transport = client.transport
+        self._refs: list[QueueRef] = []
+        self._turn = 0
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+    async def _shards(self) -> list[QueueRef]:
+        if not self._refs:
+            known = self._client.shards.get(self.name)
+            if known is None:
+                known = (await self.transport.run(calls.configure(QueueRef(self.name), {}))).shards
+            self._set_shards(known)
+        return self._refs
+
+    def _set_shards(self, n: int) -> None:
+        if n != len(self._refs):
+            self._refs = [QueueRef(self.name, shard) for shard in range(n)]
+            if len(self._client.shards) > _REMEMBER:
+                self._client.shards.clear()
+            self._client.shards[self.name] = n
+
+    async def _ref(self, shard: int) -> QueueRef:
+        refs = await self._shards()
+        return refs[shard] if shard < len(refs) else QueueRef(self.name, shard)
+
+    async def _register(self) -> None:
+        listed = self._client.listed
+        if self.name not in listed:
+            await self.transport.command("SADD", REGISTRY, self.name, key=REGISTRY)
+            if len(listed) > _REMEMBER:
+                listed.clear()
+            listed.add(self.name)
+
+    async def _wake_home(self) -> None:
+        """Waiters of a sharded queue block at its first shard; see lua/wake.lua."""
+        if len(self._refs) > 1:
+            await self.transport.run(calls.wake(self._refs[0]))
+
+    async def refs(self) -> list[QueueRef]:
+        return list(await self._shards())
