@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import redis
 from hypothesis import HealthCheck, settings
 
 import holdfast
+from holdfast.engine import library
 from tests import servers
 from tests.clock import Clock
 from tests.raw import Raw
@@ -51,6 +53,7 @@ SETTINGS = {
         Setting("cluster", "cluster"),
         Setting("cluster-shards", "cluster", 3),
         Setting("redis7", "redis"),
+        Setting("packed", "packed"),
     )
 }
 
@@ -95,7 +98,10 @@ class Servers:
             elif kind == "redis":
                 self._urls[kind] = self._stack.enter_context(servers.debian_redis(folder))
             else:
-                self._urls[kind] = self._stack.enter_context(servers.standalone(folder))
+                url = self._stack.enter_context(servers.standalone(folder))
+                self._urls[kind] = url
+                if kind == "packed":
+                    _load_library_that_packs_every_batch(url)
         return self._urls[kind]
 
     def client(self, kind: str) -> holdfast.Client:
@@ -110,6 +116,17 @@ class Servers:
         for client in self._clients.values():
             client.close()
         self._stack.close()
+
+
+def _load_library_that_packs_every_batch(url: str) -> None:
+    """Batches of one are packed too, so that every test takes the way that only large ones take.
+
+    The library keeps its version, so that the client takes it for its own.
+    """
+    packs_all = library.source().replace("HF.PACK_FROM = 8", "HF.PACK_FROM = 1")
+    assert packs_all != library.source()
+    with redis.Redis.from_url(url) as raw:
+        raw.function_load(packs_all)
 
 
 @pytest.fixture(scope="session")

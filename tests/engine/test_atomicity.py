@@ -17,7 +17,9 @@ from tests.clock import START, Clock
 from tests.engine.look import assert_each_in_one_state, states
 from tests.raw import Raw, key
 
-pytestmark = pytest.mark.only("standalone", reason="one server is enough to stop a function")
+pytestmark = pytest.mark.only(
+    "standalone", "packed", reason="one server is enough to stop a function"
+)
 
 KEYS = {
     "ready 0": ("ready", "0"),
@@ -179,13 +181,15 @@ def test_a_receive_that_failed_does_not_spoil_the_next_one(
     q: Queue, clock: Clock, raw: Raw, broken: str
 ) -> None:
     ids = q.send_many([b"1", b"2", b"3"])
-    where: str | bytes = key(q, broken)
-    if broken == "leased":  # one hash for what was sent in the same 256 ms
-        where = key(q, broken).encode() + parse_id(ids[0])[0][:5]
-    raw("SET", where, "something else")
+    where: list[str | bytes] = [key(q, broken)]
+    if broken == "leased":  # loose: one hash for what was sent in the same 256 ms; packed: a list
+        where = [key(q, broken).encode() + parse_id(ids[0])[0][:5], key(q, "packed", "1")]
+    for each in where:
+        raw("SET", each, "something else")
     with pytest.raises(WrongType):
         q.receive_many(1, lease=5)
-    raw("DEL", where)
+    for each in where:
+        raw("DEL", each)
     assert_each_in_one_state(q, ids)
     assert len(q.receive_many(3, lease=5)) == 3
     assert_each_in_one_state(q, ids)

@@ -118,5 +118,5 @@ def test_an_unknown_kind_is_refused(q: Queue) -> None:
         q.events("sent", "eaten")
     assert str(refused.value) == (
         "there is no event 'eaten'; there are: acked, dead, dead_received, dropped, expired, "
-        "extended, received, redriven, removed, requeued, sent"
+        "extended, received, redriven, removed, requeued, rescheduled, sent"
     )

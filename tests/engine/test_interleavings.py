@@ -145,7 +145,9 @@ CASES = [(name, None) for name in LISTS] + [
 @pytest.mark.parametrize(
     ("name", "group"), CASES, ids=[f"{name}, {group or 'no group'}" for name, group in CASES]
 )
-@pytest.mark.only("standalone", reason="thousands of steps; the functions are the same everywhere")
+@pytest.mark.only(
+    "standalone", "packed", reason="thousands of steps; the functions are the same everywhere"
+)
 def test_every_order_of(new_queue: Callable[[], Queue], name: str, group: str | None) -> None:
     for order in permutations(LISTS[name]):
         q = new_queue()

@@ -380,7 +380,7 @@ class Promises(RuleBasedStateMachine):
         assert shown == [m.id for m in waiting if m.group is None]
 
 
-@pytest.mark.only("standalone", reason="the functions are the same everywhere")
+@pytest.mark.only("standalone", "packed", reason="the functions are the same everywhere")
 @pytest.mark.parametrize("part", range(6))
 def test_random_histories_keep_the_promises(hf: Client, part: int) -> None:
     """Six parts of 20 histories of 50 steps, the same on every run: each part has its own seed.

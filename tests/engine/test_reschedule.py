@@ -56,3 +56,15 @@ def test_one_of_delay_and_due_must_be_given(q: Queue, clock: Clock) -> None:
         q.reschedule(sent)
     with pytest.raises(InvalidArgument, match=r"^give delay or due, not both$"):
         q.reschedule(sent, delay=5, due=clock.now)
+
+
+def test_the_journal_tells_the_new_due_time(q: Queue, clock: Clock) -> None:
+    q.configure(journal=True)
+    mid = q.send(b"x", delay=60)
+    assert q.reschedule(mid, delay=30)
+    assert q.reschedule(mid, delay=0)
+    _, later, now = q.journal()
+    assert (later.kind, later.id, now.kind) == ("rescheduled", mid, "rescheduled")
+    assert later.due is not None
+    assert (later.due - later.time).total_seconds() == 30
+    assert now.due is None

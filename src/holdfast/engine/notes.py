@@ -24,6 +24,7 @@ KINDS = {
     9: "removed",
     10: "extended",
     11: "dropped",
+    12: "rescheduled",
 }
 _ROW = Struct(">10sBHI6s")
 

@@ -46,7 +46,7 @@ function T.recover(keys, args)
   HF.fit(q, over)
   local first, deadline = 0, 0
   if #again > 0 then
-    first, deadline = HF.lease(q, again, lease_ms)
+    first, deadline = HF.lease(q, again, lease_ms, nil, true)
     HF.release(q, held, true)
   end
   HF.bury(q, over, 'max_receives', 'recovered after ' .. elapsed_ms .. ' ms or more in hand')

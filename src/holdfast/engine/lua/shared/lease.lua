@@ -77,9 +77,10 @@ local function lay_out(q, ids, records, flags, deadline)
   HF.leased_put(q, ids, records, struct.pack('>BI6I2', flags, q.batch, #ids), undo)
 end
 
--- Lease `list` until now + lease_ms (0: until settled). `dead_ids`: they are dead letters. Returns
--- the first batch number; message i is in batch first + floor((i - 1) / 1000).
-function HF.lease(q, list, lease_ms, dead_ids)
+-- Lease `list` until now + lease_ms (0: until settled). `dead_ids`: they are dead letters. `loose`:
+-- they are leased already, and change hands in place. Returns the first batch number; message i is
+-- in batch first + floor((i - 1) / 1000).
+function HF.lease(q, list, lease_ms, dead_ids, loose)
   local n, first = #list, q.batch + 1
   local deadline = lease_ms > 0 and q.now + lease_ms or 0
   for from = 1, n, HF.BATCH do
@@ -89,7 +90,7 @@ function HF.lease(q, list, lease_ms, dead_ids)
       for i = 1, size do part[i] = list[from + i - 1] end
     end
     q.batch = q.batch + 1
-    if size >= HF.PACK_FROM and not dead_ids then
+    if size >= HF.PACK_FROM and not (dead_ids or loose) then
       HF.pack_batch(q, part, deadline)
     else
       local ids = {}

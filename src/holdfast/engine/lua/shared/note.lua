@@ -2,12 +2,12 @@
   journal is on. Both carry the same bytes, which engine/notes.py expands to one event a message:
 
     kind u8, time u48, lease u48, reason u16+…, then per message: id 10, priority 1, receives u16,
-    size u32, at u48 (sent, requeued: due time or 0)
+    size u32, at u48 (sent, requeued, redriven, rescheduled: due time or 0; else the lease's end)
 
   HF.noting(q) first: where nobody cares, no note is even built.                                ]]
 
 HF.EVENT = { sent = 1, received = 2, requeued = 3, dead = 4, dead_received = 5, redriven = 6,
-  acked = 7, expired = 8, removed = 9, extended = 10, dropped = 11 }
+  acked = 7, expired = 8, removed = 9, extended = 10, dropped = 11, rescheduled = 12 }
 
 function HF.noting(q) return q.settings.journal == 1 or q.listening > q.now end
 
