@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from holdfast import Client, InvalidArgument, Outgoing, Queue
-from holdfast.client._sync import queue as queue_module
+from holdfast.client._sync import receiving
 from holdfast.message import parse_id
 from tests.clock import Clock
 from tests.engine.look import assert_each_in_one_state, bodies, counts, drain, numbered
@@ -81,7 +81,7 @@ def test_order_within_a_shard_is_kept(q: Queue, clock: Clock) -> None:
 def test_a_receive_costs_one_call_however_many_shards_are_empty(
     q: Queue, clock: Clock, raw: Raw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue_module, "_HINTS_LAST", 60.0)
+    monkeypatch.setattr(receiving, "_HINTS_LAST", 60.0)
     q.configure(shards=12)
     clock.set(clock.ms)
     q.send_many(numbered(30))
@@ -95,7 +95,7 @@ def test_a_receive_costs_one_call_however_many_shards_are_empty(
 def test_what_was_known_of_shards_does_not_hide_a_message_in_another_one(
     hf: Client, q: Queue, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue_module, "_HINTS_LAST", 60.0)
+    monkeypatch.setattr(receiving, "_HINTS_LAST", 60.0)
     q.send_many(numbered(2))
     q.receive()  # and knows now that one shard holds more
     assert len(drain(hf.queue(q.name))) == 1  # somebody else takes it
