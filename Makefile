@@ -12,8 +12,8 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) …"
 	@$(PYTHON) tools/make_venv.py $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --upgrade pip
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
 run: setup

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -77,9 +80,19 @@ def _close(faults: list[str]) -> None:
         return
     output.console().print(Text("\nIt adds up: no order lost, none forgotten.", "bold green"))
     output.say("\nNext, try:")
-    output.say('  holdfast send hello "my first message"')
-    output.say("  holdfast receive hello --ack")
-    output.say("  holdfast doctor")
+    for words in ('send hello "my first message"', "receive hello --ack", "doctor"):
+        output.say(f"  {_command()} {words}")
+
+
+def _command() -> str:
+    """How to call holdfast from here: by name where the shell finds it, else by its place."""
+    if shutil.which("holdfast"):
+        return "holdfast"
+    beside = Path(sys.executable).parent / "holdfast"
+    try:
+        return str(beside.relative_to(Path.cwd()))
+    except ValueError:
+        return str(beside)
 
 
 def _as_json(account: Account, faults: list[str]) -> dict[str, object]:
