@@ -86,6 +86,15 @@ def test_a_redrive_whose_answer_was_lost_is_not_repeated(proxy: Proxy, q: Queue)
     assert q.stats().redriven == 1
 
 
+def test_a_redrive_over_connections_that_died_meanwhile_is_simply_done(
+    proxy: Proxy, q: Queue
+) -> None:
+    q.send_many([b"a", b"b"])
+    q.bury_many(q.receive_many(2), "bad")
+    proxy.cut()
+    assert len(q.redrive()) == 2
+
+
 def test_a_consumer_does_not_notice_cut_connections(proxy: Proxy, q: Queue) -> None:
     q.send_many([b"%d" % i for i in range(300)])
     seen: list[bytes] = []

@@ -32,18 +32,19 @@ class AsyncNode:
     def __str__(self) -> str:
         return self.address.path or f"{self.host}:{self.port}"
 
-    async def acquire(self) -> Connection:
+    async def acquire(self, fresh: bool = False) -> Connection:
+        """An idle connection, or a new one; `fresh`: in any case a new one."""
         if self._pid != os.getpid():  # after a fork: the parent's sockets are not ours
             self._idle, self._pid = [], os.getpid()
-        if self._idle:
+        if self._idle and not fresh:
             return self._idle.pop()
-        fresh = connection(self.address, self.host, self.port, self.timeout)
+        made = connection(self.address, self.host, self.port, self.timeout)
         try:
-            await fresh.connect()
+            await made.connect()
         except BaseException:
-            await fresh.disconnect()
+            await made.disconnect()
             raise
-        return fresh
+        return made
 
     async def release(self, used: Connection) -> None:
         if len(self._idle) < MAX_IDLE:
@@ -55,9 +56,11 @@ class AsyncNode:
         while self._idle:
             await self._idle.pop().disconnect()
 
-    async def exchange(self, commands: Sequence[tuple[Argument, ...]]) -> list[Any]:
+    async def exchange(
+        self, commands: Sequence[tuple[Argument, ...]], *, fresh: bool = False
+    ) -> list[Any]:
         """Send commands in one go and read all answers; an error answer is returned, not raised."""
-        used = await self.acquire()
+        used = await self.acquire(fresh)
         try:
             await used.send_packed_command(packed(commands), check_health=False)
             answers = [await self._answer(used) for _ in commands]

@@ -311,6 +311,7 @@ class AsyncTransport:
                 except _LOST as error:
                     if failures.refused(error):
                         raise failures.translated(error) from error
+                    await node.close()  # its other idle connections are no better
                     if not failures.passing(error):
                         self._check_repeat(call, error)
                         call = call.again()
@@ -330,7 +331,9 @@ class AsyncTransport:
             # Shorter than our own time-out: the count must come back, whatever it is.
             commands.append(("WAIT", replicas, int(self._timeout * 800)))
         if after is None:
-            answers = await node.exchange(commands)
+            # An idle connection may have died unnoticed; what must not be repeated avoids that risk.
+            fresh = call.repeat is Repeat.NEVER
+            answers = await node.exchange(commands, fresh=fresh)
         else:
             answers = await node.exchange_after(*after, commands)
         confirmed = answers.pop() if replicas else 0

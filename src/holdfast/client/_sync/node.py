@@ -33,18 +33,19 @@ class Node:
     def __str__(self) -> str:
         return self.address.path or f"{self.host}:{self.port}"
 
-    def acquire(self) -> Connection:
+    def acquire(self, fresh: bool = False) -> Connection:
+        """An idle connection, or a new one; `fresh`: in any case a new one."""
         if self._pid != os.getpid():  # after a fork: the parent's sockets are not ours
             self._idle, self._pid = [], os.getpid()
-        if self._idle:
+        if self._idle and not fresh:
             return self._idle.pop()
-        fresh = connection(self.address, self.host, self.port, self.timeout)
+        made = connection(self.address, self.host, self.port, self.timeout)
         try:
-            fresh.connect()
+            made.connect()
         except BaseException:
-            fresh.disconnect()
+            made.disconnect()
             raise
-        return fresh
+        return made
 
     def release(self, used: Connection) -> None:
         if len(self._idle) < MAX_IDLE:
@@ -56,9 +57,11 @@ class Node:
         while self._idle:
             self._idle.pop().disconnect()
 
-    def exchange(self, commands: Sequence[tuple[Argument, ...]]) -> list[Any]:
+    def exchange(
+        self, commands: Sequence[tuple[Argument, ...]], *, fresh: bool = False
+    ) -> list[Any]:
         """Send commands in one go and read all answers; an error answer is returned, not raised."""
-        used = self.acquire()
+        used = self.acquire(fresh)
         try:
             used.send_packed_command(packed(commands), check_health=False)
             answers = [self._answer(used) for _ in commands]

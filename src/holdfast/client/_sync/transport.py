@@ -310,6 +310,7 @@ class Transport:
                 except _LOST as error:
                     if failures.refused(error):
                         raise failures.translated(error) from error
+                    node.close()  # its other idle connections are no better
                     if not failures.passing(error):
                         self._check_repeat(call, error)
                         call = call.again()
@@ -329,7 +330,9 @@ class Transport:
             # Shorter than our own time-out: the count must come back, whatever it is.
             commands.append(("WAIT", replicas, int(self._timeout * 800)))
         if after is None:
-            answers = node.exchange(commands)
+            # An idle connection may have died unnoticed; what must not be repeated avoids that risk.
+            fresh = call.repeat is Repeat.NEVER
+            answers = node.exchange(commands, fresh=fresh)
         else:
             answers = node.exchange_after(*after, commands)
         confirmed = answers.pop() if replicas else 0
