@@ -90,5 +90,5 @@ def test_events_name_the_kinds_there_are(run: Run, queue: holdfast.Queue) -> Non
     assert result.status == 64
     assert result.err == (
         "error: there is no event 'lost'; there are: sent, received, requeued, dead, dead_received, "
-        "redriven, acked, expired, removed, extended, dropped\n"
+        "redriven, acked, expired, removed, extended, dropped, rescheduled\n"
     )
