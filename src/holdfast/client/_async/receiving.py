@@ -137,13 +137,13 @@ class AsyncReceiving(AsyncShards):
             for i, shard in enumerate(chosen)
         ]
         got: list[AsyncDelivery] = []
-        corrupt = False
+        came = False
         for shard, reply in zip(chosen, await self.transport.run_many(parts), strict=True):
-            corrupt = corrupt or bool(reply.records)
+            came = came or bool(reply.records)
             if not reply.more and shard in self._full:
                 self._full.remove(shard)
             got += await self._take(refs[shard], reply, dead=False)
-        if not got and (corrupt or not fresh):
+        if not got and (came or not fresh):
             # All were corrupt, or somebody else was faster there: look at the others too.
             self._full.clear()
             return await self._look_around(refs, count, lease, wait_ms)

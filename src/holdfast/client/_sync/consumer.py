@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("holdfast")
 
 _TICK = 0.1
-_WAIT = 20.0
+# Short enough for stop() to be noticed soon.
+_WAIT = 1.0
 
 
 class Consumer:
@@ -98,10 +99,7 @@ class Consumer:
                 if wait < 0:
                     return
             try:
-                # Short enough for stop() to be noticed soon.
-                got = self._queue.receive_many(
-                    self._prefetch, wait=min(max(wait, 0), 1.0), lease=self._lease
-                )
+                got = self._queue.receive_many(self._prefetch, wait=wait, lease=self._lease)
             except TryAgain as error:
                 log.warning("receiving from %r: %s; trying again", self._queue.name, error)
                 sleep(problem_wait * random.uniform(0.5, 1.0))

@@ -136,13 +136,13 @@ class Receiving(Shards):
             for i, shard in enumerate(chosen)
         ]
         got: list[Delivery] = []
-        corrupt = False
+        came = False
         for shard, reply in zip(chosen, self.transport.run_many(parts), strict=True):
-            corrupt = corrupt or bool(reply.records)
+            came = came or bool(reply.records)
             if not reply.more and shard in self._full:
                 self._full.remove(shard)
             got += self._take(refs[shard], reply, dead=False)
-        if not got and (corrupt or not fresh):
+        if not got and (came or not fresh):
             # All were corrupt, or somebody else was faster there: look at the others too.
             self._full.clear()
             return self._look_around(refs, count, lease, wait_ms)

@@ -17,11 +17,14 @@ local function take_plain(q, count, lease_ms)
   local key = q.base .. K.ready .. level
   local records = redis.call('LRANGE', key, 0, count - 1)
   local n = #records
-  if n < count then q.levels = 0 end
+  local all = n < count or redis.call('LLEN', key) == n
+  if all then q.levels = 0 end
   if n == 0 then return records, 0, 0 end
   HF.fit_wake(q)
-  local first, deadline = HF.lease(q, records, lease_ms)
-  redis.call('LTRIM', key, n, -1)
+  -- A list of which everything is taken becomes the batch's own, and nothing has to be moved.
+  local whole = all and n >= HF.PACK_FROM and key or nil
+  local first, deadline = HF.lease(q, records, lease_ms, nil, false, whole)
+  if not whole then redis.call('LTRIM', key, n, -1) end
   q.received = q.received + n
   return records, first, deadline
 end

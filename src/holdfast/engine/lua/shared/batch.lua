@@ -61,7 +61,7 @@ local function runs_of(entry, batch)
 end
 
 -- Write the batch q.batch. An error leaves nothing of it: the number will be given again.
-function HF.pack_batch(q, records, deadline)
+function HF.pack_batch(q, records, deadline, from_list)
   local unpack_id, pack = struct.unpack, struct.pack
   local batch, key = pack('>I6', q.batch), HF.packed_key(q, q.batch)
   local runs, first_ms, first_seq, count = {}, -1, 0, 0
@@ -79,11 +79,15 @@ function HF.pack_batch(q, records, deadline)
   local members = {}
   for i = 1, #runs do members[2 * i - 1], members[2 * i] = 0, runs[i] .. batch end
 
-  HF.each('RPUSH', key, records, 1, #records)
+  if not from_list then
+    HF.each('RPUSH', key, records, 1, #records)
+  elseif redis.call('RENAMENX', from_list, key) == 0 then
+    error({ err = 'WRONGTYPE ' .. key .. ' is no part of a Holdfast queue' })
+  end
   local function try(...)
     local answer = redis.pcall(...)
     if type(answer) ~= 'table' or not answer.err then return end
-    redis.call('DEL', key)
+    if from_list then redis.call('RENAME', key, from_list) else redis.call('DEL', key) end
     redis.pcall('ZREM', q.base .. K.batches, entry)
     redis.pcall('ZREM', q.base .. K.deadlines, batch)
     error({ err = answer.err })

@@ -78,9 +78,10 @@ local function lay_out(q, ids, records, flags, deadline)
 end
 
 -- Lease `list` until now + lease_ms (0: until settled). `dead_ids`: they are dead letters. `loose`:
--- they are leased already, and change hands in place. Returns the first batch number; message i is
--- in batch first + floor((i - 1) / 1000).
-function HF.lease(q, list, lease_ms, dead_ids, loose)
+-- they are leased already, and change hands in place. `from_list`: the list that holds just these, to be
+-- taken as it is; at most 1,000 then. Returns the first batch number; message i is in batch
+-- first + floor((i - 1) / 1000).
+function HF.lease(q, list, lease_ms, dead_ids, loose, from_list)
   local n, first = #list, q.batch + 1
   local deadline = lease_ms > 0 and q.now + lease_ms or 0
   for from = 1, n, HF.BATCH do
@@ -91,7 +92,7 @@ function HF.lease(q, list, lease_ms, dead_ids, loose)
     end
     q.batch = q.batch + 1
     if size >= HF.PACK_FROM and not (dead_ids or loose) then
-      HF.pack_batch(q, part, deadline)
+      HF.pack_batch(q, part, deadline, from_list)
     else
       local ids = {}
       for i = 1, size do ids[i] = dead_ids and dead_ids[from + i - 1] or string.sub(part[i], 1, 10) end
