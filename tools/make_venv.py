@@ -23,6 +23,13 @@ def made(command: list[str], folder: Path) -> bool:
 
 
 def main(folder: Path) -> int:
+    if sys.version_info < (3, 11):  # noqa: UP036 (whatever python3 is, it runs this file)
+        print(
+            f"Holdfast needs Python 3.11 or later, and this is {sys.version.split()[0]}; name another\n"
+            "one: make setup PYTHON=python3.12",
+            file=sys.stderr,
+        )
+        return 1
     if (folder / "bin" / "pip").exists():
         return 0
     venv = [sys.executable, "-m", "venv", str(folder)]
