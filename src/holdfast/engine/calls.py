@@ -121,6 +121,11 @@ class Packed:
         self.home = home
 
 
+def pack_plain(body: bytes) -> Packed:
+    """As pack, for bytes about which nothing else is said."""
+    return Packed(plain_envelopes([body])[0])
+
+
 def pack(message: Any, codec: Codec[Any] | None = None, unique: str | None = None) -> Packed:
     """Check and pack one message: an Outgoing, or anything that can be a body."""
     if not isinstance(message, Outgoing):

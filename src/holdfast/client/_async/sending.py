@@ -42,6 +42,9 @@ class AsyncSending(AsyncShards):
         sending twice. Raises InvalidArgument before anything is sent, QueueFull if the queue is at
         its max_length, Unavailable if the server stays away.
         """
+        plain = delay is due is attributes is group is dedup_id is ttl is None
+        if plain and type(body) is bytes and type(priority) is int and priority == 0:
+            return await self._producer.send(calls.pack_plain(body))
         message = Outgoing(body, delay, due, priority, attributes, group, dedup_id, ttl)
         return await self._producer.send(calls.pack(message, self.codec))
 
