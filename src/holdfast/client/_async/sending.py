@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from holdfast.client._async.client import AsyncClient
 
 
+_NOTHING_SAID = (None,) * 6
+
+
 class AsyncSending(AsyncShards):
     def __init__(self, client: AsyncClient, name: str, codec: Codec[Any] | None = None) -> None:
         super().__init__(client, name, codec)
@@ -42,7 +45,7 @@ class AsyncSending(AsyncShards):
         sending twice. Raises InvalidArgument before anything is sent, QueueFull if the queue is at
         its max_length, Unavailable if the server stays away.
         """
-        plain = delay is due is attributes is group is dedup_id is ttl is None
+        plain = (delay, due, attributes, group, dedup_id, ttl) == _NOTHING_SAID
         if plain and type(body) is bytes and type(priority) is int and priority == 0:
             return await self._producer.send(calls.pack_plain(body))
         message = Outgoing(body, delay, due, priority, attributes, group, dedup_id, ttl)
