@@ -110,6 +110,9 @@ class Servers:
             if url is None:
                 pytest.skip("no redis-server on PATH")
             self._clients[kind] = holdfast.connect(url, check="off")
+            if kind != "packed":
+                # Some tests call functions behind the client's back, before it has loaded them.
+                Raw(self._clients[kind]).everywhere("FUNCTION", "LOAD", "REPLACE", library.source())
         return self._clients[kind]
 
     def close(self) -> None:
