@@ -22,7 +22,7 @@ from benchmarks.servers import Server, running
 
 RAW, OURS = "redis.asyncio RPUSH", "Holdfast"
 SENDERS = (1, 10, 100, 1000)
-# More connections than this make the raw side slower here, not faster.
+# A choice, not a tuned optimum: redis.asyncio's own pool has no bound by default.
 POOL = 32
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from holdfast import AsyncClient, AsyncQueue, LeaseLost, Outgoing
+from holdfast.client.io_async import sleep
 
 
 async def test_a_message_is_sent_received_and_acked(q: AsyncQueue) -> None:
@@ -223,3 +225,21 @@ async def test_purge_takes_away_what_it_is_told_to(q: AsyncQueue) -> None:
     assert await q.purge("ready", "delayed") == 2
     assert (await q.stats()).leased == 1
     assert await q.purge() == 1
+
+
+async def test_the_reaper_tends_queues_that_nobody_polls(hf: AsyncClient, q: AsyncQueue) -> None:
+    await q.send_many([b"leased", Outgoing(b"delayed", delay=0.05)])
+    await q.receive(lease=0.05)
+    await hf.start_reaper(every=0.02)
+    # Nobody receives any more: only the reaper can bring them back.
+    assert await settled_at(q, ready=2)
+
+
+async def settled_at(q: AsyncQueue, *, ready: int) -> bool:
+    """Look until so many are ready, for five seconds at most."""
+    give_up = time.monotonic() + 5
+    while time.monotonic() < give_up:
+        if (await q.stats()).ready == ready:
+            return True
+        await sleep(0.01)
+    return False

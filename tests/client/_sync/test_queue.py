@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from holdfast import Client, LeaseLost, Outgoing, Queue
+from holdfast.client.io_sync import sleep
 
 
 def test_a_message_is_sent_received_and_acked(q: Queue) -> None:
@@ -222,3 +224,21 @@ def test_purge_takes_away_what_it_is_told_to(q: Queue) -> None:
     assert q.purge("ready", "delayed") == 2
     assert (q.stats()).leased == 1
     assert q.purge() == 1
+
+
+def test_the_reaper_tends_queues_that_nobody_polls(hf: Client, q: Queue) -> None:
+    q.send_many([b"leased", Outgoing(b"delayed", delay=0.05)])
+    q.receive(lease=0.05)
+    hf.start_reaper(every=0.02)
+    # Nobody receives any more: only the reaper can bring them back.
+    assert settled_at(q, ready=2)
+
+
+def settled_at(q: Queue, *, ready: int) -> bool:
+    """Look until so many are ready, for five seconds at most."""
+    give_up = time.monotonic() + 5
+    while time.monotonic() < give_up:
+        if (q.stats()).ready == ready:
+            return True
+        sleep(0.01)
+    return False

@@ -9,7 +9,7 @@
   Cost   O(count), and O(log leased) per batch of 1,000
   Flags  allow-oom                                                                              ]]
 
--- The common case, at two thirds of the cost: one priority in use, and nothing in the queue but whole
+-- The common case, made cheap: one priority in use, and nothing in the queue but whole
 -- messages that cannot expire. Nil if it is not that case.
 local function take_plain(q, count, lease_ms)
   local level = HF.only_level(q)

@@ -106,7 +106,7 @@ local function store(q, fresh)
   HF.note(q, 'sent', notes, ats)
 end
 
--- The common case, at a third of the cost: one priority, and no delay, group, TTL, dedup or limit.
+-- The common case, made cheap: one priority, and no delay, group, TTL, dedup or limit.
 local function send_plain(q, args)
   local settings = q.settings
   if args[4] ~= 'plain' or settings.delay_ms > 0 or settings.max_length > 0 or HF.noting(q) then return nil end

@@ -5,7 +5,7 @@
                packed  (first bit of the time set) runs of consecutive ids: first id, count u16
 
   A batch starts packed: its messages lie in a list of their own, untouched, and acking all of them is
-  the end of that list. Most batches live and die so, at half the cost. As soon as one message is
+  the end of that list. Most batches live and die so. As soon as one message is
   wanted alone, HF.loosen lays them out one by one, in the hashes that lease.lua tends. Small batches
   and dead letters are loose from the start.
 
