@@ -25,30 +25,39 @@ from holdfast.errors import (
     LeaseLost,
     NoSuchMessage,
     NoSuchQueue,
+    NoSuchSubscription,
     NotReplicated,
     NotSafe,
     QueueFull,
     Refused,
+    ServerBusy,
     ServerFull,
+    TooLarge,
     TryAgain,
+    Unauthenticated,
     Unavailable,
     Unsupported,
     WrongType,
 )
 
 if TYPE_CHECKING:
-    from holdfast import codecs
+    from holdfast import codecs, filters
     from holdfast.client._async.client import AsyncClient
-    from holdfast.client._async.client import AsyncClient as connect_async
+    from holdfast.client._async.connecting import connect_async
     from holdfast.client._async.delivery import AsyncDelivery
     from holdfast.client._async.queue import AsyncQueue
+    from holdfast.client._async.subscription import AsyncSubscription
+    from holdfast.client._async.topic import AsyncTopic
     from holdfast.client._sync.client import Client
-    from holdfast.client._sync.client import Client as connect
+    from holdfast.client._sync.connecting import connect
     from holdfast.client._sync.delivery import Delivery
     from holdfast.client._sync.queue import Queue
+    from holdfast.client._sync.subscription import Subscription
+    from holdfast.client._sync.topic import Topic
     from holdfast.client.backoff import exponential
     from holdfast.engine.notes import Event
-    from holdfast.engine.replies import Stats
+    from holdfast.engine.replies import Peer, Stats, SubscriptionInfo
+    from holdfast.filters import Filter
     from holdfast.message import Codec, Death, Message, MessageId, Outgoing
     from holdfast.settings import Settings
 
@@ -66,6 +75,15 @@ __all__ = [  # noqa: RUF022 (grouped)
     "Settings",
     "Stats",
     "Event",
+    # topics
+    "Topic",
+    "AsyncTopic",
+    "Subscription",
+    "AsyncSubscription",
+    "SubscriptionInfo",
+    "Peer",
+    "Filter",
+    "filters",
     # messages
     "Outgoing",
     "Message",
@@ -85,30 +103,42 @@ __all__ = [  # noqa: RUF022 (grouped)
     "NotReplicated",
     "QueueFull",
     "ServerFull",
+    "ServerBusy",
     "FixTheCall",
     "InvalidArgument",
     "WrongType",
+    "TooLarge",
     "Refused",
+    "Unauthenticated",
     "Unsupported",
     "NotSafe",
     "AcceptTheState",
     "LeaseLost",
     "NoSuchQueue",
     "NoSuchMessage",
+    "NoSuchSubscription",
     "Corrupt",
 ]
 
 # Loaded when first asked for: the embedded server's keeper imports this package too, and must start
 # at once.
 _WHERE = {
-    "connect": ("holdfast.client._sync.client", "Client"),
-    "connect_async": ("holdfast.client._async.client", "AsyncClient"),
+    "connect": ("holdfast.client._sync.connecting", "connect"),
+    "connect_async": ("holdfast.client._async.connecting", "connect_async"),
     "Client": ("holdfast.client._sync.client", "Client"),
     "AsyncClient": ("holdfast.client._async.client", "AsyncClient"),
     "Queue": ("holdfast.client._sync.queue", "Queue"),
     "AsyncQueue": ("holdfast.client._async.queue", "AsyncQueue"),
     "Delivery": ("holdfast.client._sync.delivery", "Delivery"),
     "AsyncDelivery": ("holdfast.client._async.delivery", "AsyncDelivery"),
+    "Topic": ("holdfast.client._sync.topic", "Topic"),
+    "AsyncTopic": ("holdfast.client._async.topic", "AsyncTopic"),
+    "Subscription": ("holdfast.client._sync.subscription", "Subscription"),
+    "AsyncSubscription": ("holdfast.client._async.subscription", "AsyncSubscription"),
+    "SubscriptionInfo": ("holdfast.engine.replies", "SubscriptionInfo"),
+    "Peer": ("holdfast.engine.replies", "Peer"),
+    "Filter": ("holdfast.filters", "Filter"),
+    "filters": ("holdfast.filters", ""),
     "Settings": ("holdfast.settings", "Settings"),
     "Stats": ("holdfast.engine.replies", "Stats"),
     "Event": ("holdfast.engine.notes", "Event"),

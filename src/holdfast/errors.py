@@ -6,21 +6,25 @@
     │   ├── AnswerLost           the call was sent, its answer never came, and repeating is not safe
     │   ├── NotReplicated        written, but too few replicas confirmed it
     │   ├── QueueFull            the queue is at its max_length
-    │   └── ServerFull           the server is out of memory
+    │   ├── ServerFull           the server is out of memory
+    │   └── ServerBusy           the Holdfast server has as many connections or bytes in hand as it may
     ├── FixTheCall               the same call can never succeed
     │   ├── InvalidArgument      an argument is out of range or of the wrong type (a ValueError)
     │   ├── WrongType            the key belongs to something that is not a Holdfast queue
-    │   ├── Refused              the server denies access: wrong password, missing right
+    │   ├── TooLarge             a message, batch or request is past a limit of the Holdfast server
+    │   ├── Refused              the server denies access: missing right
+    │   │   └── Unauthenticated  no credentials, or wrong ones
     │   ├── Unsupported          the server or platform lacks something Holdfast needs
     │   └── NotSafe              the server may lose messages and you asked to refuse that
     └── AcceptTheState           the call was fine; the world has moved on
         ├── LeaseLost            the receipt is of an earlier delivery (stale)
         ├── NoSuchQueue          nothing was ever sent to or set on this queue
         ├── NoSuchMessage        the message is in no state: acked, expired, removed or never sent
+        ├── NoSuchSubscription   this consumer, or this peer of it, is not subscribed to the topic
         └── Corrupt              a message's checksum does not match its content
 
-Each class carries its stable code word and the exit status for the CLI, so that no caller
-needs a switch statement.
+Each class carries its stable code word, the exit status for the CLI, and the status it has on the
+gRPC and HTTP doors, so that no caller needs a switch statement.
 Adding an error? Give it a code of its own; the engine's words are mapped by `from_server`.
 """
 
@@ -40,15 +44,20 @@ __all__ = [
     "LeaseLost",
     "NoSuchMessage",
     "NoSuchQueue",
+    "NoSuchSubscription",
     "NotReplicated",
     "NotSafe",
     "QueueFull",
     "Refused",
+    "ServerBusy",
     "ServerFull",
+    "TooLarge",
     "TryAgain",
+    "Unauthenticated",
     "Unavailable",
     "Unsupported",
     "WrongType",
+    "by_code",
     "from_server",
 ]
 
@@ -62,6 +71,8 @@ class HoldfastError(Exception):
 
     code: ClassVar[str] = "ERROR"
     exit_status: ClassVar[int] = 1
+    grpc_status: ClassVar[str] = "INTERNAL"
+    http_status: ClassVar[int] = 500
 
 
 class TryAgain(HoldfastError):
@@ -69,6 +80,8 @@ class TryAgain(HoldfastError):
 
     code = "TRYAGAIN"
     exit_status = 75
+    grpc_status = "UNAVAILABLE"
+    http_status = 503
 
 
 class Unavailable(TryAgain):
@@ -77,6 +90,8 @@ class Unavailable(TryAgain):
 
 class AnswerLost(TryAgain):
     code = "ANSWERLOST"
+    grpc_status = "UNKNOWN"
+    http_status = 502
 
 
 class NotReplicated(TryAgain):
@@ -85,10 +100,20 @@ class NotReplicated(TryAgain):
 
 class QueueFull(TryAgain):
     code = "FULL"
+    grpc_status = "RESOURCE_EXHAUSTED"
+    http_status = 429
 
 
 class ServerFull(TryAgain):
     code = "OOM"
+    grpc_status = "RESOURCE_EXHAUSTED"
+    http_status = 507
+
+
+class ServerBusy(TryAgain):
+    code = "TOOMANY"
+    grpc_status = "RESOURCE_EXHAUSTED"
+    http_status = 429
 
 
 class FixTheCall(HoldfastError):
@@ -96,6 +121,8 @@ class FixTheCall(HoldfastError):
 
     code = "BADCALL"
     exit_status = 64
+    grpc_status = "INVALID_ARGUMENT"
+    http_status = 400
 
 
 class InvalidArgument(FixTheCall, ValueError):
@@ -104,21 +131,41 @@ class InvalidArgument(FixTheCall, ValueError):
 
 class WrongType(FixTheCall):
     code = "WRONGTYPE"
+    grpc_status = "FAILED_PRECONDITION"
+    http_status = 409
 
 
 class Refused(FixTheCall):
     code = "REFUSED"
     exit_status = 77
+    grpc_status = "PERMISSION_DENIED"
+    http_status = 403
+
+
+class Unauthenticated(Refused):
+    code = "NOAUTH"
+    grpc_status = "UNAUTHENTICATED"
+    http_status = 401
+
+
+class TooLarge(FixTheCall):
+    code = "TOOLARGE"
+    grpc_status = "RESOURCE_EXHAUSTED"
+    http_status = 413
 
 
 class Unsupported(FixTheCall):
     code = "UNSUPPORTED"
     exit_status = 69
+    grpc_status = "UNIMPLEMENTED"
+    http_status = 501
 
 
 class NotSafe(FixTheCall):
     code = "NOTSAFE"
     exit_status = 69
+    grpc_status = "FAILED_PRECONDITION"
+    http_status = 409
 
 
 class AcceptTheState(HoldfastError):
@@ -126,6 +173,8 @@ class AcceptTheState(HoldfastError):
 
     code = "STATE"
     exit_status = 3
+    grpc_status = "FAILED_PRECONDITION"
+    http_status = 409
 
 
 class LeaseLost(AcceptTheState):
@@ -134,19 +183,32 @@ class LeaseLost(AcceptTheState):
 
 class NoSuchQueue(AcceptTheState):
     code = "NOQUEUE"
+    grpc_status = "NOT_FOUND"
+    http_status = 404
 
 
 class NoSuchMessage(AcceptTheState):
     code = "NOMESSAGE"
+    grpc_status = "NOT_FOUND"
+    http_status = 404
+
+
+class NoSuchSubscription(AcceptTheState):
+    code = "NOSUBSCRIPTION"
+    grpc_status = "NOT_FOUND"
+    http_status = 404
 
 
 class Corrupt(AcceptTheState):
     code = "CORRUPT"
+    grpc_status = "DATA_LOSS"
+    http_status = 500
 
 
 # The first word of a server's error → our class. The engine's own words, then Valkey's.
 _BY_WORD: dict[str, type[HoldfastError]] = {
-    cls.code: cls for cls in (QueueFull, InvalidArgument, NoSuchQueue, NoSuchMessage)
+    cls.code: cls
+    for cls in (QueueFull, InvalidArgument, NoSuchQueue, NoSuchMessage, NoSuchSubscription)
 } | {
     "WRONGTYPE": WrongType,
     "OOM": ServerFull,
@@ -175,3 +237,15 @@ def from_server(text: str) -> HoldfastError:
     word, _, rest = text.partition(" ")
     cls = _BY_WORD.get(word, HoldfastError)
     return cls(rest if cls.code == word and rest else text)
+
+
+def _classes(root: type[HoldfastError]) -> dict[str, type[HoldfastError]]:
+    found = {root.code: root}
+    for cls in root.__subclasses__():
+        found |= _classes(cls)
+    return found
+
+
+def by_code(code: str) -> type[HoldfastError]:
+    """The class with that code word; HoldfastError itself for one nobody knows."""
+    return _classes(HoldfastError).get(code, HoldfastError)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import timedelta
+from enum import Enum
 from typing import Any, Literal, cast
 
 import msgspec
@@ -17,6 +18,16 @@ import msgspec
 from holdfast.errors import InvalidArgument
 
 Seconds = float | int | timedelta
+
+
+class IfSet(Enum):
+    """For a lease: the queue's, if somebody set one; else until settled."""
+
+    IF_SET = "if set"
+
+
+IF_SET = IfSet.IF_SET
+Lease = Seconds | IfSet | None
 MAX_SHARDS = 256
 MAX_MS = 2**46
 
@@ -34,6 +45,8 @@ class WireSettings(msgspec.Struct, frozen=True, kw_only=True):
     aging_ms: int = 0
     group_limit: int = 1
     shards: int = 1
+    peer_timeout_ms: int = 30_000
+    retention_ms: int = 7 * 24 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +65,10 @@ class Settings:
     aging: float | None
     group_limit: int
     shards: int
+    peer_timeout: float
+    """Topics only: a broadcast peer that has not observed for so long gets nothing new."""
+    retention: float | None
+    """Topics only: how long what nobody observes is kept."""
 
 
 def milliseconds(value: object, what: str, *, least: int = 0) -> int:
@@ -117,6 +134,8 @@ _CONVERTERS: dict[str, tuple[str, Callable[[object, str], int | str]]] = {
     "aging": ("aging_ms", _ms_or_none),
     "group_limit": ("group_limit", lambda v, what: whole(v, what, 1, 10_000)),
     "shards": ("shards", lambda v, what: whole(v, what, 1, MAX_SHARDS)),
+    "peer_timeout": ("peer_timeout_ms", lambda v, what: milliseconds(v, what, least=1)),
+    "retention": ("retention_ms", _ms_or_none),
 }
 
 
@@ -148,4 +167,6 @@ def from_wire(text: bytes) -> Settings:
         aging=wire.aging_ms / 1000 or None,
         group_limit=wire.group_limit,
         shards=wire.shards,
+        peer_timeout=wire.peer_timeout_ms / 1000,
+        retention=wire.retention_ms / 1000 or None,
     )

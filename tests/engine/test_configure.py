@@ -21,6 +21,8 @@ DEFAULTS = Settings(
     aging=None,
     group_limit=1,
     shards=1,
+    peer_timeout=30,
+    retention=7 * 24 * 3600,
 )
 
 
@@ -55,6 +57,9 @@ def test_a_new_queue_has_the_defaults_and_reading_them_writes_nothing(
         ("aging", 0.5, 0.5),
         ("aging", None, None),
         ("group_limit", 10_000, 10_000),
+        ("peer_timeout", 0.5, 0.5),
+        ("retention", 60, 60),
+        ("retention", None, None),
         ("lease", 2**46 // 1000, 2**46 // 1000),
     ],
 )
@@ -88,7 +93,8 @@ def test_every_shard_has_all_the_settings(q: Queue, raw: Raw) -> None:
         (
             {"leese": 1},
             "there is no setting 'leese'; there are: lease, max_receives, delay, ttl, max_length, "
-            "overflow, dedup_window, journal, journal_length, aging, group_limit, shards",
+            "overflow, dedup_window, journal, journal_length, aging, group_limit, shards, "
+            "peer_timeout, retention",
         ),
         ({"lease": 0}, "lease must be from 0.001 to 70368744177 seconds, not 0"),
         ({"lease": "1"}, "lease must be seconds or a timedelta, not str '1'"),

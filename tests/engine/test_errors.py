@@ -341,9 +341,9 @@ WRONG: dict[str, list[tuple[Any, ...]]] = {
     ],
     "pause": [(), ("",), ("x",), ("@x",), ("+-1",), ("~5",)],
     "purge": [(), ("gone",)],
-    "receive": [(), ("0", "-1", "0"), ("1", "-2", "0"), ("1", "-1", "x"), ("100001", "-1", "0")],
-    "receive_dead": [(), ("0", "-1", "0"), ("1", "-2", "0"), ("1", "-1", "x")],
-    "recover": [(), ("0", "0", "-1"), ("1", "-1", "-1"), ("1", "0", "-2")],
+    "receive": [(), ("0", "-1", "0"), ("1", "-3", "0"), ("1", "-1", "x"), ("100001", "-1", "0")],
+    "receive_dead": [(), ("0", "-1", "0"), ("1", "-3", "0"), ("1", "-1", "x")],
+    "recover": [(), ("0", "0", "-1"), ("1", "-1", "-1"), ("1", "0", "-3")],
     "redrive": [
         (),
         ("x", "0", "1"),
@@ -371,8 +371,25 @@ WRONG: dict[str, list[tuple[Any, ...]]] = {
     ],
     "sources": [(), ("x",)],
     "tend": [(), ("x",), ("-1",)],
+    "send_text": [(), ("", "0"), ("", "10", "x"), ("soon", "0", "x")],
+    "receive_text": [(), ("0", "-1"), ("1", "x")],
+    "ack_text": [(), ("x",), ("1-1@",), ("1-1", "1-1@x")],
+    "nack_text": [(), ("drop", "0", "", "1-1"), ("retry", "x", "", "1-1"), ("retry", "0", "")],
+    "publish": [(), ("", "0", "0", "plain"), ("", "0", "0", "odd", ENVELOPE)],
+    "subscribe": [
+        (),
+        ("x", "/c/p", "shared", ""),
+        ("/c", "x", "shared", ""),
+        ("/c:", "/c/p", "shared", ""),
+        ("/c", "/c/p", "odd", ""),
+        ("/c", "/c/p", "shared", "{"),
+    ],
+    "unsubscribe": [(), ("x", ""), ("/c", "x")],
+    "observe": [(), ("x", "/c/p", "1", "-1", "0"), ("/c", "p", "1", "-1", "0")],
+    "seat": [(), ("x", "/c/p"), ("/c", "p")],
+    "touch": [(), ("x", "/c/p"), ("/c", "p")],
 }
-TAKES_ANYTHING = {"delete", "stats", "wake"}  # they have no arguments
+TAKES_ANYTHING = {"delete", "stats", "subscriptions", "tend_topic", "wake"}  # they have no arguments
 
 
 def test_every_transition_is_in_the_table_of_wrong_arguments() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from holdfast import Outgoing, Queue
+from holdfast.settings import IF_SET
 from tests.clock import Clock
 from tests.engine.look import assert_each_in_one_state, bodies, counts, drain, numbered
 
@@ -105,3 +106,42 @@ def test_recover_counts_as_requeued_and_received(q: Queue, clock: Clock) -> None
     q.recover(10, elapsed=0)
     s = q.stats()
     assert (s.received, s.requeued) == (6, 3)
+
+
+def test_with_neither_lease_nor_limit_set_a_message_goes_round_until_it_is_acked(
+    q: Queue, clock: Clock
+) -> None:
+    q.send(b"x")
+    [first] = q.receive_many(1, lease=IF_SET)
+    assert first.lease_until is None
+    clock.advance(3600)
+    assert q.receive() is None
+    for times in range(2, 12):
+        [again] = q.recover(1, elapsed=0, lease=IF_SET)
+        assert (again.receives, again.lease_until) == (times, None)
+    assert q.ack(again.id)
+
+
+def test_a_lease_and_a_limit_that_somebody_set_hold_for_those_who_leave_it_open(
+    q: Queue, clock: Clock
+) -> None:
+    q.configure(lease=10, max_receives=2)
+    q.send(b"x")
+    [first] = q.receive_many(1, lease=IF_SET)
+    assert first.lease_until is not None
+    clock.advance(10)
+    assert q.receive_many(1, lease=IF_SET)
+    assert q.recover(1, elapsed=0, lease=IF_SET) == []
+    assert q.stats().dead == 1
+
+
+def test_what_is_set_before_a_queue_grows_is_set_for_all_its_shards_and_nothing_else(
+    q: Queue, clock: Clock
+) -> None:
+    q.configure(delay=1)
+    q.configure(shards=4)
+    q.configure(delay=0)
+    q.send_many([b"%d" % n for n in range(8)])
+    got = q.receive_many(8, lease=IF_SET)
+    assert got
+    assert all(d.lease_until is None for d in got)

@@ -16,8 +16,9 @@ import msgspec
 
 from holdfast import names
 from holdfast.engine import library, replies
-from holdfast.engine.keys import QueueRef
+from holdfast.engine.keys import QueueRef, TopicRef, consumer_seat, peer_seat
 from holdfast.errors import InvalidArgument
+from holdfast.filters import Filter
 from holdfast.message import (
     MAX_REASON,
     STATES,
@@ -28,7 +29,7 @@ from holdfast.message import (
     envelope,
     plain_envelopes,
 )
-from holdfast.settings import MAX_MS, Seconds, Settings, from_wire, milliseconds, whole
+from holdfast.settings import IF_SET, MAX_MS, Lease, Seconds, milliseconds, whole
 
 T = TypeVar("T")
 Argument = bytes | str | int
@@ -94,8 +95,10 @@ def _time(at: object, what: str) -> int:
     return min(max(round(at.timestamp() * 1000), 0), MAX_MS)
 
 
-def lease_ms(lease: Seconds | None) -> int:
-    """None: as the queue is set. 0: until settled."""
+def lease_ms(lease: Lease) -> int:
+    """None: as the queue is set. 0: until settled. IF_SET: as it is set, until settled if it is not."""
+    if lease is IF_SET:
+        return -2
     return -1 if lease is None else milliseconds(lease, "lease")
 
 
@@ -163,16 +166,65 @@ def send_plain(
     return Call("send", ref, args, lambda r: replies.sent(r, n, ref.shard), Repeat.BY_NAME)
 
 
+def publish(
+    topic: TopicRef, messages: Sequence[Packed], sender: str, number: int
+) -> Call[replies.Sent]:
+    """As send, to all subscriptions of a topic or none."""
+    like = send(topic, messages, sender, number)
+    return Call("publish", topic, like.args, like.parse, like.repeat)
+
+
+def subscribe(
+    topic: TopicRef, consumer: str, peer: str, mode: str, filter: Filter | None
+) -> Call[bool]:
+    """Answers whether it is done; else it must be called again."""
+    if mode not in ("broadcast", "shared"):
+        raise InvalidArgument(f"mode must be 'broadcast' or 'shared', not {mode!r}")
+    wanted = filter.to_json() if filter is not None else b""
+    args: list[Argument] = [consumer_seat(consumer), peer_seat(consumer, peer), mode, wanted]
+    return Call("subscribe", topic, args, bool)
+
+
+def unsubscribe(topic: TopicRef, consumer: str, peer: str | None) -> Call[int]:
+    """1: done. 0: call again. -1: it was not subscribed. `peer` None: all of them."""
+    seat = "" if peer is None else peer_seat(consumer, peer)
+    return Call("unsubscribe", topic, [consumer_seat(consumer), seat], int)
+
+
+def seat(topic: TopicRef, consumer: str, peer: str) -> Call[str]:
+    args = [consumer_seat(consumer), peer_seat(consumer, peer)]
+    return Call("seat", topic, args, lambda reply: str(reply.decode()), reads=True)
+
+
+def touch(topic: TopicRef, consumer: str, peer: str) -> Call[int]:
+    return Call("touch", topic, [consumer_seat(consumer), peer_seat(consumer, peer)], int)
+
+
+def observe(
+    topic: TopicRef, consumer: str, peer: str, count: int, lease: Lease, wait_ms: int
+) -> Call[replies.Received]:
+    args: list[Argument] = [consumer_seat(consumer), peer_seat(consumer, peer)]
+    args += [whole(count, "count", 1, MAX_COUNT), lease_ms(lease), wait_ms]
+    return Call("observe", topic, args, replies.received)
+
+
+def subscriptions(topic: TopicRef) -> Call[list[replies.SubscriptionInfo]]:
+    return Call("subscriptions", topic, [], replies.subscriptions, reads=True)
+
+
+def tend_topic(topic: TopicRef) -> Call[bool]:
+    """Answers whether to call again."""
+    return Call("tend_topic", topic, [], bool)
+
+
 def receive(
-    ref: QueueRef, count: int, lease: Seconds | None, wait_ms: int, *, dead: bool = False
+    ref: QueueRef, count: int, lease: Lease, wait_ms: int, *, dead: bool = False
 ) -> Call[replies.Received]:
     args = [whole(count, "count", 1, MAX_COUNT), lease_ms(lease), wait_ms]
     return Call("receive_dead" if dead else "receive", ref, args, replies.received)
 
 
-def recover(
-    ref: QueueRef, count: int, elapsed: Seconds, lease: Seconds | None
-) -> Call[replies.Received]:
+def recover(ref: QueueRef, count: int, elapsed: Seconds, lease: Lease) -> Call[replies.Received]:
     count = whole(count, "count", 1, MAX_COUNT)
     args = [count, milliseconds(elapsed, "elapsed"), lease_ms(lease)]
     return Call("recover", ref, args, replies.received)
@@ -304,9 +356,9 @@ def resume(ref: QueueRef) -> Call[int]:
     return Call("pause", ref, ["@0"], int)
 
 
-def configure(ref: QueueRef, wire: dict[str, int | str]) -> Call[Settings]:
+def configure(ref: QueueRef, wire: dict[str, int | str]) -> Call[replies.Configured]:
     text = msgspec.json.encode(wire) if wire else b""
-    return Call("configure", ref, [text], from_wire, reads=not wire)
+    return Call("configure", ref, [text], replies.configured, reads=not wire)
 
 
 def stats(ref: QueueRef) -> Call[replies.Stats]:

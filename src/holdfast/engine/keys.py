@@ -5,11 +5,17 @@ hash slot of a cluster. Shard 0 of a queue lies there; its further shards, if it
 `hf1:{name#1}`, `hf1:{name#2}` … each in a slot of its own, so that a queue can grow. The name is
 escaped, so that no two names share a base whatever is in them.
 
+A topic lies at `hf1:{name#t}`, its subscriptions below it in the same slot: `hf1:{name#t}/consumer`, or
+`hf1:{name#t}/consumer/peer` where each peer has its own. `hf1:{name#c}` lists a consumer's topics.
+Consumer and peer are escaped too; nothing users name can be mistaken for a separator.
+
 The suffixes below are handed to the Lua side when the library is assembled; no Lua file spells one.
 Adding a key? Describe it here, and see `purge.lua`, which must know how to empty it.
 """
 
 from __future__ import annotations
+
+from urllib.parse import unquote
 
 PREFIX = "hf1:"
 
@@ -36,16 +42,22 @@ CATALOGUE: dict[str, tuple[str, str, str]] = {
         "string",
         "a sender's last call and its answer, kept a minute for retries",
     ),
+    "seats": (":s", "hash", "topic: seat → its mode, state, since when, and filter"),
+    "seen": (":t", "zset", "topic: peer → when it last observed, ms"),
+    "bodies": (":m", "hash", "topic: id → envelope, of a message that several seats took"),
+    "takers": (":c", "hash", "topic: id → how many seats still have it"),
     "wake": (":w", "list", "the marker that waiting receivers block on"),
     "wake_dead": (":wd", "list", "the same for those who wait for dead letters"),
     "journal": (":j", "stream", "events of this queue, if its journal is on"),
     "events": (":e", "channel", "events of this queue, while somebody listens"),
 }
 
-# In a slot of its own; the client adds a name when it first writes to a queue.
+# Each in a slot of its own; the client adds a name when it first writes to a queue or topic.
 REGISTRY = PREFIX + "queues"
+TOPICS = PREFIX + "topics"
 
 _ESCAPES = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D", "#": "%23"})
+_SEAT_ESCAPES = str.maketrans({"%": "%25", "/": "%2F", ":": "%3A"})
 
 
 def base(name: str, shard: int = 0) -> str:
@@ -74,3 +86,44 @@ class QueueRef:
 
     def __repr__(self) -> str:
         return f"QueueRef({self.name!r}, {self.shard})"
+
+
+class TopicRef(QueueRef):
+    """A topic: what it holds itself is a queue too."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.shard = 0
+        self.key = f"{PREFIX}{{{name.translate(_ESCAPES)}#t}}"
+
+
+class SeatRef(QueueRef):
+    """A subscription's queue, by its seat below the topic."""
+
+    __slots__ = ()
+
+    def __init__(self, topic: TopicRef, seat: str) -> None:
+        self.name = topic.name
+        self.shard = 0
+        self.key = topic.key + seat
+
+
+def consumer_seat(consumer: str) -> str:
+    return f"/{consumer.translate(_SEAT_ESCAPES)}"
+
+
+def peer_seat(consumer: str, peer: str) -> str:
+    return f"{consumer_seat(consumer)}/{peer.translate(_SEAT_ESCAPES)}"
+
+
+def names_of(seat: str) -> tuple[str, str | None]:
+    """Consumer and peer of a seat; None for the peer of a seat that peers share."""
+    _, consumer, *peer = seat.split("/")
+    return unquote(consumer), unquote(peer[0]) if peer else None
+
+
+def topics_of(consumer: str) -> str:
+    """The set of topics that a consumer has subscribed to."""
+    return f"{PREFIX}{{{consumer.translate(_ESCAPES)}#c}}"

@@ -25,7 +25,7 @@ from holdfast import settings
 from holdfast.engine import keys
 
 NAME = "hf1"
-REVISION = 1
+REVISION = 2
 
 _SHARED = (
     "queue",
@@ -40,6 +40,10 @@ _SHARED = (
     "dead",
     "dedup",
     "due",
+    "intake",
+    "topic",
+    "filter",
+    "text",
 )
 _HEADINGS = ("KEYS", "ARGV", "Reply", "Errors", "Cost")
 _FLAGS = {"no-writes", "allow-oom", "deny-oom"}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import msgspec
+
+from holdfast.engine.keys import consumer_seat, names_of
+from holdfast.filters import Filter
 from holdfast.message import (
     Codec,
     DuplicateId,
@@ -17,8 +21,11 @@ from holdfast.message import (
     split_dead,
     utc,
 )
+from holdfast.settings import Settings, from_wire
 
 BATCH = 1000
+# Modes and states of a seat, as in lua/shared/topic.lua.
+_SHARED, _LEAVING = 2, 2
 
 
 class Sent(NamedTuple):
@@ -60,6 +67,73 @@ def received(reply: list[Any]) -> Received:
     first, lease_until, more, next_ms, shards = reply[-5:]
     del reply[-5:]
     return Received(reply, first, lease_until, bool(more), next_ms, shards)
+
+
+class Configured(NamedTuple):
+    settings: Settings
+    own: dict[str, int | str]
+    """What somebody set, by names on the wire; the rest is at its default."""
+
+
+def configured(reply: list[bytes]) -> Configured:
+    every, own = reply
+    return Configured(from_wire(every), msgspec.json.decode(own, type=dict[str, int | str]))
+
+
+Mode = Literal["broadcast", "shared"]
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One of those who observe for a consumer."""
+
+    name: str
+    last_seen: datetime
+    live: bool
+    """It has observed within the topic's peer_timeout."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionInfo:
+    """A subscription as it stands: one for all peers of a consumer (shared), or one for each."""
+
+    consumer: str
+    peer: str | None
+    mode: Mode
+    since: datetime
+    filter: Filter | None
+    peers: tuple[Peer, ...]
+    seat: str = field(repr=False)
+
+
+def subscriptions(reply: list[Any]) -> list[SubscriptionInfo]:
+    now, timeout, n = reply[:3]
+    rows, rest = reply[3 : 3 + 5 * n], reply[3 + 5 * n :]
+    by_seat: dict[str, list[Peer]] = {}
+    for raw, seen in zip(rest[::2], rest[1::2], strict=True):
+        consumer, peer = names_of(raw.decode())
+        found = Peer(peer or "", utc(seen), now - seen <= timeout)
+        for seat in (raw.decode(), consumer_seat(consumer)):
+            by_seat.setdefault(seat, []).append(found)
+    infos = []
+    for raw, mode, state, since, wanted in zip(*[rows[i::5] for i in range(5)], strict=True):
+        if state == _LEAVING:
+            continue
+        seat = raw.decode()
+        consumer, peer = names_of(seat)
+        peers = sorted(by_seat.get(seat, []), key=lambda p: p.name)
+        infos.append(
+            SubscriptionInfo(
+                consumer,
+                peer,
+                "shared" if mode == _SHARED else "broadcast",
+                utc(since),
+                Filter.from_json(wanted) if wanted else None,
+                tuple(peers),
+                seat,
+            )
+        )
+    return infos
 
 
 def positions(reply: list[int]) -> list[int]:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from holdfast import names
 from holdfast.client import safety
+from holdfast.client._async.observer import AsyncObserver
 from holdfast.client._async.queue import AsyncQueue
+from holdfast.client._async.topic import AsyncTopic
 from holdfast.client._async.transport import AsyncTransport
 from holdfast.client.address import parse
 from holdfast.client.io_async import Background
 from holdfast.client.sender import Sender
-from holdfast.engine.keys import REGISTRY
+from holdfast.engine.keys import REGISTRY, TOPICS
 from holdfast.errors import HoldfastError, InvalidArgument
 from holdfast.message import Codec
 from holdfast.settings import milliseconds, whole
@@ -87,6 +89,19 @@ class AsyncClient:
         `delivery.value`."""
         return AsyncQueue(self, names.check(name, "a queue's name"), codec)
 
+    def topic(self, name: str, *, codec: Codec[Any] | None = None) -> AsyncTopic:
+        """The topic of that name; `codec` as for a queue."""
+        return AsyncTopic(self, names.check(name, "a topic's name"), codec)
+
+    def consumer(self, consumer: str, *, peer: str = "") -> AsyncObserver:
+        """A consumer over all topics it is subscribed to, or one peer of it."""
+        return AsyncObserver(self, names.check(consumer, "a consumer's id"), peer)
+
+    async def topics(self) -> list[str]:
+        """Names of all topics that were ever published to or subscribed to, and not deleted."""
+        found = await self.transport.command("SMEMBERS", TOPICS, key=TOPICS)
+        return sorted(name.decode() for name in found)
+
     async def queues(self) -> list[str]:
         """Names of all queues that were ever written to and not deleted."""
         found = await self.transport.command("SMEMBERS", REGISTRY, key=REGISTRY)
@@ -115,6 +130,8 @@ class AsyncClient:
             try:
                 for name in await self.queues():
                     await self.queue(name).tend()
+                for name in await self.topics():
+                    await self.topic(name).tend()
             except HoldfastError as error:
                 log.warning("reaper: %s; going on", error)
             await me.pause(self._every)

@@ -20,10 +20,10 @@ from holdfast.client._async.delivery import AsyncDelivery
 from holdfast.client.backoff import Backoff
 from holdfast.client.io_async import Background, Lock, sleep
 from holdfast.errors import HoldfastError, TryAgain
-from holdfast.settings import Seconds, milliseconds
+from holdfast.settings import Lease, milliseconds
 
 if TYPE_CHECKING:
-    from holdfast.client._async.queue import AsyncQueue
+    from holdfast.client._async.place import AsyncPlace
 
 log = logging.getLogger("holdfast")
 
@@ -38,10 +38,10 @@ class AsyncConsumer:
 
     def __init__(
         self,
-        queue: AsyncQueue,
+        queue: AsyncPlace,
         *,
         prefetch: int,
-        lease: Seconds | None,
+        lease: Lease,
         backoff: Backoff,
         ack_every: int,
         idle: float | None,

@@ -14,7 +14,7 @@ from holdfast.settings import Seconds
 
 if TYPE_CHECKING:
     from holdfast.client._async.consumer import AsyncConsumer
-    from holdfast.client._async.queue import AsyncQueue
+    from holdfast.client._async.place import AsyncPlace
 
 log = logging.getLogger("holdfast")
 
@@ -25,7 +25,7 @@ class AsyncHandful:
     __slots__ = ("fence", "lease_ms", "number", "queue", "shard", "size")
 
     def __init__(
-        self, queue: AsyncQueue, shard: int, number: int, size: int, lease_ms: int
+        self, queue: AsyncPlace, shard: int, number: int, size: int, lease_ms: int
     ) -> None:
         self.queue = queue
         self.shard = shard
@@ -69,12 +69,17 @@ class AsyncDelivery(Message):
         return self._of
 
     @property
+    def source(self) -> str:
+        """The name of the queue or topic it came from."""
+        return self._of.queue.name
+
+    @property
     def wire(self) -> bytes:
         """What the engine wants to see as the receipt."""
         return self._of.fence + self._record[:10]
 
     @property
-    def _queue(self) -> AsyncQueue:
+    def _queue(self) -> AsyncPlace:
         return self._of.queue
 
     @property

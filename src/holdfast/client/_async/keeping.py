@@ -147,16 +147,15 @@ class AsyncKeeping(AsyncShards):
             return await self.settings()
         await self._register()
         full = await self.transport.run(calls.configure(refs[0], wire))
-        # Further shards get everything, since they may be new.
-        everything = to_wire({name: getattr(full, name) for name in full.__dataclass_fields__})
+        # Further shards get all that was ever set, since they may be new.
         for shard in range(1, max(n, len(refs))):
-            await self.transport.run(calls.configure(QueueRef(self.name, shard), everything))
+            await self.transport.run(calls.configure(QueueRef(self.name, shard), full.own))
         self._set_shards(n)
-        return full
+        return full.settings
 
     async def settings(self) -> Settings:
         """The queue's settings, defaults included."""
-        return await self.transport.run(calls.configure((await self._shards())[0], {}))
+        return (await self.transport.run(calls.configure((await self._shards())[0], {}))).settings
 
     async def delete(self) -> None:
         """The queue and all its messages go, whatever their state."""

@@ -71,9 +71,9 @@ class AsyncNode:
         return answers
 
     async def exchange_after(
-        self, marker: str, seconds: float, commands: Sequence[tuple[Argument, ...]]
+        self, markers: Sequence[str], seconds: float, commands: Sequence[tuple[Argument, ...]]
     ) -> list[Any]:
-        """Block until the marker is there or the time is over, then the same.
+        """Block until a marker is there or the time is over, then the same.
 
         One pipeline: the server goes on with the commands in the moment the marker comes. The end
         of the time is ours to watch, since the server looks at its own time-outs only ten times a
@@ -81,7 +81,7 @@ class AsyncNode:
         """
         used = await self.acquire()
         try:
-            blocking = ("BLPOP", marker, f"{seconds + 1:.3f}")
+            blocking = ("BLPOP", *markers, f"{seconds + 1:.3f}")
             sent = packed([("CLIENT", "ID"), blocking, *commands])
             await used.send_packed_command(sent, check_health=False)
             me = await self._answer(used)

@@ -12,11 +12,11 @@ from holdfast.client.backoff import Backoff, exponential
 from holdfast.engine import calls, replies
 from holdfast.engine.keys import QueueRef
 from holdfast.message import Codec, corrupt
-from holdfast.settings import Seconds, milliseconds, whole
+from holdfast.settings import Lease, Seconds, milliseconds, whole
 
 if TYPE_CHECKING:
     from holdfast.client._async.client import AsyncClient
-    from holdfast.client._async.queue import AsyncQueue
+    from holdfast.client._async.place import AsyncPlace
 
 # A waiting receive looks again at least this often, in case the one who should wake it died.
 _LOOK_AGAIN = 10.0
@@ -31,9 +31,7 @@ class AsyncReceiving(AsyncShards):
         self._full: list[int] = []
         self._looked = 0.0
 
-    async def receive(
-        self, *, wait: Seconds = 0, lease: Seconds | None = None
-    ) -> AsyncDelivery | None:
+    async def receive(self, *, wait: Seconds = 0, lease: Lease = None) -> AsyncDelivery | None:
         """One message under a lease, or None. `wait`: how long to wait for one.
 
         `lease` None: as the queue is set; 0: until it is settled.
@@ -42,20 +40,25 @@ class AsyncReceiving(AsyncShards):
         return got[0] if got else None
 
     async def receive_many(
-        self, count: int, *, wait: Seconds = 0, lease: Seconds | None = None
+        self, count: int, *, wait: Seconds = 0, lease: Lease = None
     ) -> list[AsyncDelivery]:
         """Up to `count` messages under one lease, in one round trip. Waits for the first one only."""
         return await self._receive(count, wait, lease, dead=False)
 
     async def receive_dead(
-        self, count: int = 1, *, wait: Seconds = 0, lease: Seconds | None = None
+        self, count: int = 1, *, wait: Seconds = 0, lease: Lease = None
     ) -> list[AsyncDelivery]:
         """Up to `count` dead letters under a lease: ack removes them; anything else, or the end of
         the lease, makes them dead letters again. Why each died is in `.death`."""
         return await self._receive(count, wait, lease, dead=True)
 
+    def _receive_call(
+        self, ref: QueueRef, count: int, lease: Lease, wait_ms: int, dead: bool
+    ) -> calls.Call[replies.Received]:
+        return calls.receive(ref, count, lease, wait_ms, dead=dead)
+
     async def _receive(
-        self, count: int, wait: Seconds, lease: Seconds | None, dead: bool
+        self, count: int, wait: Seconds, lease: Lease, dead: bool
     ) -> list[AsyncDelivery]:
         left_ms = milliseconds(wait, "wait")
         whole(count, "count", 1, calls.MAX_COUNT)
@@ -71,7 +74,7 @@ class AsyncReceiving(AsyncShards):
                     seconds = min(seconds, next_ms / 1000 + 0.001)
                 if dead and len(refs) > 1:  # nobody forwards a death in another shard
                     seconds = min(seconds, 0.5)
-                call = calls.receive(refs[0], count, lease, max(int(left * 1000), 1), dead=dead)
+                call = self._receive_call(refs[0], count, lease, max(int(left * 1000), 1), dead)
                 marker = refs[0].below("wake_dead" if dead else "wake")
                 reply = await self.transport.run_after(marker, max(seconds, 0.001), call)
                 got, next_ms = await self._take(refs[0], reply, dead), reply.next_ms
@@ -88,7 +91,7 @@ class AsyncReceiving(AsyncShards):
         return got
 
     async def _look(
-        self, refs: list[QueueRef], count: int, lease: Seconds | None, wait_ms: int, dead: bool
+        self, refs: list[QueueRef], count: int, lease: Lease, wait_ms: int, dead: bool
     ) -> tuple[list[AsyncDelivery], int]:
         """What can be had now, and ms until there may be more (-1: unknown)."""
         if len(refs) == 1 or dead:
@@ -96,7 +99,7 @@ class AsyncReceiving(AsyncShards):
             got: list[AsyncDelivery] = []
             for ref in refs:
                 while True:
-                    call = calls.receive(ref, count - len(got), lease, wait_ms, dead=dead)
+                    call = self._receive_call(ref, count - len(got), lease, wait_ms, dead)
                     reply = await self.transport.run(call)
                     got += await self._take(ref, reply, dead)
                     if got or not reply.records:  # else all were corrupt: go on to the next
@@ -111,7 +114,7 @@ class AsyncReceiving(AsyncShards):
         return await self._look_around(refs, count, lease, wait_ms)
 
     async def _look_around(
-        self, refs: list[QueueRef], count: int, lease: Seconds | None, wait_ms: int
+        self, refs: list[QueueRef], count: int, lease: Lease, wait_ms: int
     ) -> tuple[list[AsyncDelivery], int]:
         """Receive from those shards that hold something, each in its turn.
 
@@ -161,7 +164,7 @@ class AsyncReceiving(AsyncShards):
             part = records[start : start + replies.BATCH]
             number = reply.first + start // replies.BATCH
             batch = AsyncHandful(
-                cast("AsyncQueue", self), ref.shard, number, len(part), reply.lease_until
+                cast("AsyncPlace", self), ref.shard, number, len(part), reply.lease_until
             )
             got += [kind(batch, record, place) for place, record in enumerate(part)]
         if not dead and (bad := corrupt(records)):
@@ -171,7 +174,7 @@ class AsyncReceiving(AsyncShards):
         return got
 
     async def recover(
-        self, count: int, *, elapsed: Seconds, lease: Seconds | None = None
+        self, count: int, *, elapsed: Seconds, lease: Lease = None
     ) -> list[AsyncDelivery]:
         """Take over up to `count` deliveries that have been in hand for `elapsed` or longer, oldest
         first. Each counts as failed once more; those past max_receives become dead letters."""
@@ -188,7 +191,7 @@ class AsyncReceiving(AsyncShards):
         self,
         prefetch: int = 100,
         *,
-        lease: Seconds | None = None,
+        lease: Lease = None,
         backoff: Backoff | None = None,
         ack_every: int = 100,
         idle: Seconds | None = None,
@@ -201,7 +204,7 @@ class AsyncReceiving(AsyncShards):
         second. Lost connections are waited out. `idle`: end when nothing has come for so long.
         """
         return AsyncConsumer(
-            cast("AsyncQueue", self),
+            cast("AsyncPlace", self),
             prefetch=whole(prefetch, "prefetch", 1, calls.MAX_COUNT),
             lease=lease,
             backoff=backoff or exponential(),

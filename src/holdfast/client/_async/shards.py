@@ -33,7 +33,8 @@ class AsyncShards:
         if not self._refs:
             known = self._client.shards.get(self.name)
             if known is None:
-                known = (await self.transport.run(calls.configure(QueueRef(self.name), {}))).shards
+                reply = await self.transport.run(calls.configure(QueueRef(self.name), {}))
+                known = reply.settings.shards
             self._set_shards(known)
         return self._refs
 

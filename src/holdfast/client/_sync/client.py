@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from holdfast import names
 from holdfast.client import safety
+from holdfast.client._sync.observer import Observer
 from holdfast.client._sync.queue import Queue
+from holdfast.client._sync.topic import Topic
 from holdfast.client._sync.transport import Transport
 from holdfast.client.address import parse
 from holdfast.client.io_sync import Background
 from holdfast.client.sender import Sender
-from holdfast.engine.keys import REGISTRY
+from holdfast.engine.keys import REGISTRY, TOPICS
 from holdfast.errors import HoldfastError, InvalidArgument
 from holdfast.message import Codec
 from holdfast.settings import milliseconds, whole
@@ -88,6 +90,19 @@ class Client:
         `delivery.value`."""
         return Queue(self, names.check(name, "a queue's name"), codec)
 
+    def topic(self, name: str, *, codec: Codec[Any] | None = None) -> Topic:
+        """The topic of that name; `codec` as for a queue."""
+        return Topic(self, names.check(name, "a topic's name"), codec)
+
+    def consumer(self, consumer: str, *, peer: str = "") -> Observer:
+        """A consumer over all topics it is subscribed to, or one peer of it."""
+        return Observer(self, names.check(consumer, "a consumer's id"), peer)
+
+    def topics(self) -> list[str]:
+        """Names of all topics that were ever published to or subscribed to, and not deleted."""
+        found = self.transport.command("SMEMBERS", TOPICS, key=TOPICS)
+        return sorted(name.decode() for name in found)
+
     def queues(self) -> list[str]:
         """Names of all queues that were ever written to and not deleted."""
         found = self.transport.command("SMEMBERS", REGISTRY, key=REGISTRY)
@@ -116,6 +131,8 @@ class Client:
             try:
                 for name in self.queues():
                     self.queue(name).tend()
+                for name in self.topics():
+                    self.topic(name).tend()
             except HoldfastError as error:
                 log.warning("reaper: %s; going on", error)
             me.pause(self._every)

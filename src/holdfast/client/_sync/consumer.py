@@ -21,10 +21,10 @@ from holdfast.client._sync.delivery import Delivery
 from holdfast.client.backoff import Backoff
 from holdfast.client.io_sync import Background, Lock, sleep
 from holdfast.errors import HoldfastError, TryAgain
-from holdfast.settings import Seconds, milliseconds
+from holdfast.settings import Lease, milliseconds
 
 if TYPE_CHECKING:
-    from holdfast.client._sync.queue import Queue
+    from holdfast.client._sync.place import Place
 
 log = logging.getLogger("holdfast")
 
@@ -39,10 +39,10 @@ class Consumer:
 
     def __init__(
         self,
-        queue: Queue,
+        queue: Place,
         *,
         prefetch: int,
-        lease: Seconds | None,
+        lease: Lease,
         backoff: Backoff,
         ack_every: int,
         idle: float | None,

@@ -15,7 +15,7 @@ from holdfast.settings import Seconds
 
 if TYPE_CHECKING:
     from holdfast.client._sync.consumer import Consumer
-    from holdfast.client._sync.queue import Queue
+    from holdfast.client._sync.place import Place
 
 log = logging.getLogger("holdfast")
 
@@ -25,7 +25,7 @@ class Handful:
 
     __slots__ = ("fence", "lease_ms", "number", "queue", "shard", "size")
 
-    def __init__(self, queue: Queue, shard: int, number: int, size: int, lease_ms: int) -> None:
+    def __init__(self, queue: Place, shard: int, number: int, size: int, lease_ms: int) -> None:
         self.queue = queue
         self.shard = shard
         self.number = number
@@ -68,12 +68,17 @@ class Delivery(Message):
         return self._of
 
     @property
+    def source(self) -> str:
+        """The name of the queue or topic it came from."""
+        return self._of.queue.name
+
+    @property
     def wire(self) -> bytes:
         """What the engine wants to see as the receipt."""
         return self._of.fence + self._record[:10]
 
     @property
-    def _queue(self) -> Queue:
+    def _queue(self) -> Place:
         return self._of.queue
 
     @property

@@ -144,16 +144,15 @@ class Keeping(Shards):
             return self.settings()
         self._register()
         full = self.transport.run(calls.configure(refs[0], wire))
-        # Further shards get everything, since they may be new.
-        everything = to_wire({name: getattr(full, name) for name in full.__dataclass_fields__})
+        # Further shards get all that was ever set, since they may be new.
         for shard in range(1, max(n, len(refs))):
-            self.transport.run(calls.configure(QueueRef(self.name, shard), everything))
+            self.transport.run(calls.configure(QueueRef(self.name, shard), full.own))
         self._set_shards(n)
-        return full
+        return full.settings
 
     def settings(self) -> Settings:
         """The queue's settings, defaults included."""
-        return self.transport.run(calls.configure((self._shards())[0], {}))
+        return (self.transport.run(calls.configure((self._shards())[0], {}))).settings
 
     def delete(self) -> None:
         """The queue and all its messages go, whatever their state."""

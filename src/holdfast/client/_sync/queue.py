@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-from holdfast.client._sync.keeping import Keeping
-from holdfast.client._sync.looking import Looking
-from holdfast.client._sync.receiving import Receiving
+from holdfast.client._sync.place import Place
 from holdfast.client._sync.sending import Sending
-from holdfast.client._sync.settling import Settling
 
 
-class Queue(Sending, Receiving, Settling, Looking, Keeping):
+class Queue(Sending, Place):
     """A queue by name. Cheap to make; nothing is on the server until something is sent or set.
 
     Obtained from a client: `hf.queue("orders")`.

@@ -13,11 +13,11 @@ from holdfast.client.backoff import Backoff, exponential
 from holdfast.engine import calls, replies
 from holdfast.engine.keys import QueueRef
 from holdfast.message import Codec, corrupt
-from holdfast.settings import Seconds, milliseconds, whole
+from holdfast.settings import Lease, Seconds, milliseconds, whole
 
 if TYPE_CHECKING:
     from holdfast.client._sync.client import Client
-    from holdfast.client._sync.queue import Queue
+    from holdfast.client._sync.place import Place
 
 # A waiting receive looks again at least this often, in case the one who should wake it died.
 _LOOK_AGAIN = 10.0
@@ -32,7 +32,7 @@ class Receiving(Shards):
         self._full: list[int] = []
         self._looked = 0.0
 
-    def receive(self, *, wait: Seconds = 0, lease: Seconds | None = None) -> Delivery | None:
+    def receive(self, *, wait: Seconds = 0, lease: Lease = None) -> Delivery | None:
         """One message under a lease, or None. `wait`: how long to wait for one.
 
         `lease` None: as the queue is set; 0: until it is settled.
@@ -40,22 +40,23 @@ class Receiving(Shards):
         got = self.receive_many(1, wait=wait, lease=lease)
         return got[0] if got else None
 
-    def receive_many(
-        self, count: int, *, wait: Seconds = 0, lease: Seconds | None = None
-    ) -> list[Delivery]:
+    def receive_many(self, count: int, *, wait: Seconds = 0, lease: Lease = None) -> list[Delivery]:
         """Up to `count` messages under one lease, in one round trip. Waits for the first one only."""
         return self._receive(count, wait, lease, dead=False)
 
     def receive_dead(
-        self, count: int = 1, *, wait: Seconds = 0, lease: Seconds | None = None
+        self, count: int = 1, *, wait: Seconds = 0, lease: Lease = None
     ) -> list[Delivery]:
         """Up to `count` dead letters under a lease: ack removes them; anything else, or the end of
         the lease, makes them dead letters again. Why each died is in `.death`."""
         return self._receive(count, wait, lease, dead=True)
 
-    def _receive(
-        self, count: int, wait: Seconds, lease: Seconds | None, dead: bool
-    ) -> list[Delivery]:
+    def _receive_call(
+        self, ref: QueueRef, count: int, lease: Lease, wait_ms: int, dead: bool
+    ) -> calls.Call[replies.Received]:
+        return calls.receive(ref, count, lease, wait_ms, dead=dead)
+
+    def _receive(self, count: int, wait: Seconds, lease: Lease, dead: bool) -> list[Delivery]:
         left_ms = milliseconds(wait, "wait")
         whole(count, "count", 1, calls.MAX_COUNT)
         calls.lease_ms(lease)
@@ -70,7 +71,7 @@ class Receiving(Shards):
                     seconds = min(seconds, next_ms / 1000 + 0.001)
                 if dead and len(refs) > 1:  # nobody forwards a death in another shard
                     seconds = min(seconds, 0.5)
-                call = calls.receive(refs[0], count, lease, max(int(left * 1000), 1), dead=dead)
+                call = self._receive_call(refs[0], count, lease, max(int(left * 1000), 1), dead)
                 marker = refs[0].below("wake_dead" if dead else "wake")
                 reply = self.transport.run_after(marker, max(seconds, 0.001), call)
                 got, next_ms = self._take(refs[0], reply, dead), reply.next_ms
@@ -87,7 +88,7 @@ class Receiving(Shards):
         return got
 
     def _look(
-        self, refs: list[QueueRef], count: int, lease: Seconds | None, wait_ms: int, dead: bool
+        self, refs: list[QueueRef], count: int, lease: Lease, wait_ms: int, dead: bool
     ) -> tuple[list[Delivery], int]:
         """What can be had now, and ms until there may be more (-1: unknown)."""
         if len(refs) == 1 or dead:
@@ -95,7 +96,7 @@ class Receiving(Shards):
             got: list[Delivery] = []
             for ref in refs:
                 while True:
-                    call = calls.receive(ref, count - len(got), lease, wait_ms, dead=dead)
+                    call = self._receive_call(ref, count - len(got), lease, wait_ms, dead)
                     reply = self.transport.run(call)
                     got += self._take(ref, reply, dead)
                     if got or not reply.records:  # else all were corrupt: go on to the next
@@ -110,7 +111,7 @@ class Receiving(Shards):
         return self._look_around(refs, count, lease, wait_ms)
 
     def _look_around(
-        self, refs: list[QueueRef], count: int, lease: Seconds | None, wait_ms: int
+        self, refs: list[QueueRef], count: int, lease: Lease, wait_ms: int
     ) -> tuple[list[Delivery], int]:
         """Receive from those shards that hold something, each in its turn.
 
@@ -157,7 +158,7 @@ class Receiving(Shards):
         for start in range(0, len(records), replies.BATCH):
             part = records[start : start + replies.BATCH]
             number = reply.first + start // replies.BATCH
-            batch = Handful(cast("Queue", self), ref.shard, number, len(part), reply.lease_until)
+            batch = Handful(cast("Place", self), ref.shard, number, len(part), reply.lease_until)
             got += [kind(batch, record, place) for place, record in enumerate(part)]
         if not dead and (bad := corrupt(records)):
             why = "corrupt: the checksum does not match"
@@ -165,9 +166,7 @@ class Receiving(Shards):
             got = [d for i, d in enumerate(got) if i not in set(bad)]
         return got
 
-    def recover(
-        self, count: int, *, elapsed: Seconds, lease: Seconds | None = None
-    ) -> list[Delivery]:
+    def recover(self, count: int, *, elapsed: Seconds, lease: Lease = None) -> list[Delivery]:
         """Take over up to `count` deliveries that have been in hand for `elapsed` or longer, oldest
         first. Each counts as failed once more; those past max_receives become dead letters."""
         got: list[Delivery] = []
@@ -183,7 +182,7 @@ class Receiving(Shards):
         self,
         prefetch: int = 100,
         *,
-        lease: Seconds | None = None,
+        lease: Lease = None,
         backoff: Backoff | None = None,
         ack_every: int = 100,
         idle: Seconds | None = None,
@@ -196,7 +195,7 @@ class Receiving(Shards):
         second. Lost connections are waited out. `idle`: end when nothing has come for so long.
         """
         return Consumer(
-            cast("Queue", self),
+            cast("Place", self),
             prefetch=whole(prefetch, "prefetch", 1, calls.MAX_COUNT),
             lease=lease,
             backoff=backoff or exponential(),

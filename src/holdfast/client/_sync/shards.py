@@ -34,7 +34,8 @@ class Shards:
         if not self._refs:
             known = self._client.shards.get(self.name)
             if known is None:
-                known = (self.transport.run(calls.configure(QueueRef(self.name), {}))).shards
+                reply = self.transport.run(calls.configure(QueueRef(self.name), {}))
+                known = reply.settings.shards
             self._set_shards(known)
         return self._refs
 

@@ -38,6 +38,9 @@ from holdfast.errors import (
 
 T = TypeVar("T")
 
+# How long one slot of a cluster is watched before it is the next one's turn, seconds.
+_TURN = 0.05
+
 _LOST = (RedisConnectionError, RedisTimeoutError, OSError)
 
 
@@ -60,6 +63,7 @@ class Transport:
         self._slots: dict[int, Node] = {}
         self._master: Node | None = None
         self._closed = False
+        self._turn = 0
         # Brings a server of ours back to life, if that is what is needed.
         self.revive: Callable[[], None] | None = None
 
@@ -201,7 +205,28 @@ class Transport:
     def run_after(self, marker: str, seconds: float, call: Call[T]) -> T:
         """Wait for the marker, up to `seconds`, then run the call: in one round trip, so that a
         waiter has its message as soon as it is woken."""
-        return call.parse(self._run(call, (marker, seconds)))
+        return call.parse(self._run(call, ([marker], seconds)))
+
+    def wait_for_any(self, markers: Sequence[str], seconds: float) -> None:
+        """Until one of these markers is there, or the time is over; nothing is taken.
+
+        It may end early, also when a connection is lost: whoever waits looks again. A cluster lets
+        nobody block on keys of several slots at once, so they are watched in turn there.
+        """
+        if self.address.topology == "cluster":
+            by_slot: dict[int, list[str]] = {}
+            for marker in markers:
+                by_slot.setdefault(key_slot(marker.encode()), []).append(marker)
+            if len(by_slot) > 1:
+                self._turn += 1
+                markers = list(by_slot.values())[self._turn % len(by_slot)]
+                seconds = min(seconds, _TURN)
+        try:
+            node = self._node_for(markers[0])
+            node.exchange_after(markers, seconds, [("PING",)])
+        except (*_LOST, ResponseError, Unavailable):
+            self._forget_places()
+            sleep(min(seconds, _TURN))
 
     def run_many(self, calls: Sequence[Call[T]]) -> list[T]:
         """All answers, in order; calls to one node travel together.
@@ -268,7 +293,7 @@ class Transport:
         sleep(wait * random.uniform(0.5, 1.0))
         return min(wait * 2, 1.0)
 
-    def _run(self, call: Call[Any], after: tuple[str, float] | None = None) -> Any:
+    def _run(self, call: Call[Any], after: tuple[Sequence[str], float] | None = None) -> Any:
         give_up, wait = time.monotonic() + self._retry_for, 0.01
         if after is not None:
             give_up += after[1]
@@ -320,7 +345,11 @@ class Transport:
             wait = self._back_off(wait, give_up, last)
 
     def _attempt(
-        self, node: Node, call: Call[Any], after: tuple[str, float] | None, asking: bool
+        self,
+        node: Node,
+        call: Call[Any],
+        after: tuple[Sequence[str], float] | None,
+        asking: bool,
     ) -> Any:
         commands: list[tuple[Argument, ...]] = [call.command()]
         if asking:

@@ -9,11 +9,13 @@
 
 -- A whole batch of messages that are nothing special.
 local function ack_whole(q, args)
-  if q.kinds > 0 or HF.noting(q) then return false end
+  if q.kinds % 4 >= HF.GROUP or q.kinds % 16 >= HF.UNIQUE or HF.noting(q) then return false end
   local a = args[1]
   if #args ~= 1 or #a ~= 8 then return false end
   local size = struct.unpack('>I2', a, 7)
+  local shared = q.kinds >= HF.REF and HF.ids_in(HF.entry_of(q, string.sub(a, 1, 6)) or '') or {}
   if not HF.drop_whole(q, string.sub(a, 1, 6), size) then return false end
+  HF.let_go_ids(q, shared)
   q.acked = q.acked + size
   return true
 end

@@ -1,7 +1,7 @@
 --[[ configure: change settings; those not named stay. With none, read them.
   KEYS   queue
   ARGV   settings as a JSON object, by their names on the wire; '' to read
-  Reply  all settings as JSON, those at their default included
+  Reply  all settings as JSON, those at their default included; what was set, as JSON
   Errors INVALID
   Cost   O(settings)                                                                            ]]
 
@@ -23,5 +23,7 @@ function T.configure(keys, args)
     HF.save(q)
     q = HF.open(q.base)
   end
-  return cjson.encode(q.settings)
+  local all = {}
+  for name in pairs(HF.DEFAULTS) do all[name] = q.settings[name] end
+  return { cjson.encode(all), redis.call('HGET', q.base, 'settings') or '{}' }
 end

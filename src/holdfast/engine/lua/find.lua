@@ -22,6 +22,7 @@ function T.find(keys, args)
   for i = 1, #entries do
     local r = entries[i]
     if string.sub(r, 1, 10) == id then
+      local whole = HF.fill(q, { r }, HF.in_record)[1]
       if remove then
         if group then
           redis.call('LREM', key, 1, r)
@@ -35,7 +36,7 @@ function T.find(keys, args)
         HF.note(q, 'removed', { r })
         HF.save(q)
       end
-      return r
+      return whole
     end
   end
   return { low, q.back }

@@ -25,11 +25,11 @@ function T.get(keys, args)
   if v then
     local own = string.byte(v, 1) % 2 == HF.OWN
     local till = tonumber(redis.call('ZSCORE', q.base .. K.deadlines, own and id or string.sub(v, 2, 7)) or 0)
-    return { 'leased', v, entry and HF.entry_time(entry) or 0, till < HF.FOREVER and till or 0 }
+    return { 'leased', HF.fill(q, { v }, HF.in_leased)[1], entry and HF.entry_time(entry) or 0, till < HF.FOREVER and till or 0 }
   end
   v = redis.call('HGET', q.base .. K.delayed, id)
-  if v then return { 'delayed', v, tonumber(redis.call('ZSCORE', q.base .. K.due, id)) } end
+  if v then return { 'delayed', HF.fill(q, { v }, HF.in_record)[1], tonumber(redis.call('ZSCORE', q.base .. K.due, id)) } end
   v = redis.call('HGET', q.base .. K.dead, id)
-  if v then return { 'dead', v } end
+  if v then return { 'dead', HF.fill(q, { v }, HF.in_dead)[1] } end
   return false
 end

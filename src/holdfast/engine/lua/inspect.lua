@@ -115,13 +115,15 @@ function T.inspect(keys, args)
   local count = HF.integer(args[3], 'count', 1, 10000)
   local q = HF.open(keys[1])
   if args[1] == 'ready' then
-    return ready(q, start, count, args[4], HF.integer(args[5] or '0', 'cursor', 0, HF.FOREVER))
+    local cursor = HF.integer(args[5] or '0', 'cursor', 0, HF.FOREVER)
+    return HF.fill(q, ready(q, start, count, args[4], cursor), HF.in_record, 5)
   elseif args[1] == 'delayed' then
-    return by_rank(q, 'due', 'delayed', start, count, true)
+    return HF.fill(q, by_rank(q, 'due', 'delayed', start, count, true), HF.in_record, 5, 2)
   elseif args[1] == 'dead' then
-    return by_rank(q, 'died', 'dead', start, count, false)
+    return HF.fill(q, by_rank(q, 'died', 'dead', start, count, false), HF.in_dead, 5)
   elseif args[1] == 'leased' then
-    return leased(q, math.max(start, 0), count, HF.integer(args[5] or '0', 'cursor', 0, HF.FOREVER))
+    local cursor = HF.integer(args[5] or '0', 'cursor', 0, HF.FOREVER)
+    return HF.fill(q, leased(q, math.max(start, 0), count, cursor), HF.in_leased, 5, 3)
   end
   error({ err = 'INVALID state must be ready, delayed, leased or dead' })
 end

@@ -76,7 +76,7 @@ function purge.leased(q)
 end
 
 function purge.dead(q)
-  if not HF.noting(q) then return at_once(q, redis.call('ZCARD', q.base .. K.died), K.died, K.dead) end
+  if not HF.noting(q) and q.kinds < HF.REF then return at_once(q, redis.call('ZCARD', q.base .. K.died), K.died, K.dead) end
   local ids, values = HF.dead_get(q, redis.call('ZRANGE', q.base .. K.died, 0, STEP - 1))
   HF.dead_drop(q, ids)
   return gone(q, HF.dead_records(values), false), redis.call('EXISTS', q.base .. K.died)
@@ -87,6 +87,7 @@ function T.purge(keys, args)
   if not step then error({ err = 'INVALID state must be ready, delayed, leased or dead' }) end
   local q = HF.open(keys[1])
   local simple = redis.call('EXISTS', q.base .. K.slots, q.base .. K.unique) == 0 and not HF.noting(q)
+    and q.kinds < HF.REF
   local count, more = step(q, simple)
   if q.exists then HF.save(q) end
   return { count, more }

@@ -1,6 +1,6 @@
 --[[ receive: lease up to `count` ready messages to one consumer.
   KEYS   queue
-  ARGV   count, lease_ms (-1: the queue's; 0: until settled), wait_ms (how long the caller goes on
+  ARGV   count, lease_ms (0: until settled; -1: the queue's; -2: that if set), wait_ms (how long the caller goes on
          waiting if there is nothing; 0: not at all)
   Reply  the messages, then: first batch, lease end (0: none), 1 if more is ready (told only
          where nothing came, somebody waits or there are shards), ms until
@@ -44,10 +44,10 @@ end
 
 function T.receive(keys, args)
   local count = HF.integer(args[1], 'count', 1, 100000)
-  local lease_ms = HF.integer(args[2], 'lease_ms', -1, HF.FOREVER)
+  local lease_ms = HF.integer(args[2], 'lease_ms', -2, HF.FOREVER)
   local wait_ms = HF.integer(args[3], 'wait_ms', 0, HF.FOREVER)
   local q = HF.open(keys[1])
-  if lease_ms < 0 then lease_ms = q.settings.lease_ms end
+  lease_ms = HF.lease_for(q, lease_ms)
   local changed = HF.catch_up(q)
 
   local reply, first, deadline, more = {}, 0, 0, false
@@ -60,6 +60,7 @@ function T.receive(keys, args)
   end
 
   local n = #reply
+  if n > 0 and q.kinds >= HF.REF then HF.fill(q, reply, HF.in_record) end
   if n == 0 and wait_ms > 0 then
     q.waiting, changed = math.max(q.waiting, q.now + wait_ms + 1000), true
   end

@@ -9,10 +9,10 @@
 
 function T.receive_dead(keys, args)
   local count = HF.integer(args[1], 'count', 1, 100000)
-  local lease_ms = HF.integer(args[2], 'lease_ms', -1, HF.FOREVER)
+  local lease_ms = HF.integer(args[2], 'lease_ms', -2, HF.FOREVER)
   local wait_ms = HF.integer(args[3], 'wait_ms', 0, HF.FOREVER)
   local q = HF.open(keys[1])
-  if lease_ms < 0 then lease_ms = q.settings.lease_ms end
+  lease_ms = HF.lease_for(q, lease_ms)
   local changed = HF.catch_up(q)
   local ids, reply = HF.dead_get(q, redis.call('ZRANGE', q.base .. K.died, 0, count - 1))
   local n, first, deadline = #ids, 0, 0
@@ -32,6 +32,7 @@ function T.receive_dead(keys, args)
     redis.call('DEL', q.base .. K.wake_dead)
   end
   if changed then HF.save(q) end
+  if q.kinds >= HF.REF then HF.fill(q, reply, HF.in_dead) end
   reply[n + 1], reply[n + 2], reply[n + 3] = first, deadline, more and 1 or 0
   reply[n + 4], reply[n + 5] = HF.next_in(q), q.settings.shards
   return reply

@@ -1,7 +1,7 @@
 --[[ recover: take over deliveries that have been in hand for `elapsed_ms` or more, oldest first.
   They count as failed once more and are leased to the caller; those past max_receives die.
   KEYS   queue
-  ARGV   count, elapsed_ms, lease_ms (-1: the queue's; 0: until settled)
+  ARGV   count, elapsed_ms, lease_ms (0: until settled; -1: the queue's; -2: that if set)
   Reply  as receive
   Errors INVALID
   Cost   O(count + batches looked at), the latter at most 1,000
@@ -10,12 +10,13 @@
 function T.recover(keys, args)
   local count = HF.integer(args[1], 'count', 1, 100000)
   local elapsed_ms = HF.integer(args[2], 'elapsed_ms', 0, HF.FOREVER)
-  local lease_ms = HF.integer(args[3], 'lease_ms', -1, HF.FOREVER)
+  local lease_ms = HF.integer(args[3], 'lease_ms', -2, HF.FOREVER)
   local q = HF.open(keys[1])
-  if lease_ms < 0 then lease_ms = q.settings.lease_ms end
 
   local held, again, settled, over, dead_ids, dead_values = {}, {}, {}, {}, {}, {}
-  local most = q.settings.max_receives
+  -- Who asked for no limit by setting neither gets none: the message goes round until it is acked.
+  local most = lease_ms == -2 and (q.settings.own_max_receives or 0) or q.settings.max_receives
+  lease_ms = HF.lease_for(q, lease_ms)
   -- Only batches that were there before this call: it must not meet its own.
   local entries = redis.call('ZRANGE', q.base .. K.batches, 0, 999, 'WITHSCORES')
   for e = 1, #entries, 2 do
@@ -57,6 +58,7 @@ function T.recover(keys, args)
   HF.note(q, 'received', again, deadline, nil, lease_ms)
   if #held + #settled > 0 then HF.save(q) end
   local n = #again
+  if q.kinds >= HF.REF then HF.fill(q, again, HF.in_record) end
   again[n + 1], again[n + 2], again[n + 3], again[n + 4], again[n + 5] = first, deadline, 0, -1, q.settings.shards
   return again
 end

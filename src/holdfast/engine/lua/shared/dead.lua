@@ -28,7 +28,7 @@ function HF.bury(q, records, reason, err)
   end
   put(q, ids, values)
   q.buried = q.buried + #records
-  HF.forget(q, records)
+  HF.free_names(q, records)
   HF.groups_settle(q, records)
   HF.note(q, 'dead', records, nil, reason)
 end

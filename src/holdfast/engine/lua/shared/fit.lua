@@ -8,7 +8,8 @@
 
   HF.moment and HF.packed_id check arguments that several transitions take.                     ]]
 
-local SKIP = { ready = true, group = true, leased = true, packed = true, last_send = true, events = true }
+local SKIP = { ready = true, group = true, leased = true, packed = true, last_send = true, events = true,
+  seats = true, seen = true, bodies = true, takers = true }
 
 local function fit(key, kind)
   local found = redis.call('TYPE', key).ok
@@ -27,6 +28,8 @@ function HF.fit(q, records)
     if group then fit(q.base .. K.group .. group, 'list') end
   end
 end
+
+HF.fit_key = fit
 
 -- The same for the marker alone, where somebody may be waiting for it.
 function HF.fit_wake(q)

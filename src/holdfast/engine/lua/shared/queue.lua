@@ -19,15 +19,19 @@ local function settings_of(text)
   local found = remembered[text]
   if found then return found end
   found = cjson.decode(text)
+  -- Were these set by somebody, or are they the defaults?
+  local lease, receives = found.lease_ms or 0, found.max_receives or 0
   for name, value in pairs(HF.DEFAULTS) do
     if found[name] == nil then found[name] = value end
   end
+  found.own_lease_ms, found.own_max_receives = lease, receives
   if how_many > 256 then remembered, how_many = {}, 0 end
   remembered[text], how_many = found, how_many + 1
   return found
 end
 
-function HF.open(base)
+-- `now`: the time, where the caller has asked for it already.
+function HF.open(base, now)
   local field = redis.call('HMGET', base, 'state', 'settings')
   local s = field[1] or ''
   if #s < SIZE then s = s .. string.rep('\0', SIZE - #s) end
@@ -45,7 +49,9 @@ function HF.open(base)
     dead_received = dead_received, redriven = redriven, expired = expired, removed = removed,
     duplicates = duplicates, dropped = dropped, extended = extended, kinds = kinds, leased = leased,
   }
-  if clock == 0 then
+  if clock == 0 and now then
+    q.now = now
+  elseif clock == 0 then
     local t = redis.call('TIME')
     q.now = t[1] * 1000 + math.floor(t[2] / 1000)
   end
@@ -58,6 +64,14 @@ function HF.save(q)
     q.grouped, q.tokens, q.tombs, q.back, q.clock,
     q.sent, q.received, q.acked, q.requeued, q.buried, q.dead_received, q.redriven,
     q.expired, q.removed, q.duplicates, q.dropped, q.extended, q.kinds, q.leased))
+end
+
+-- How long a delivery is leased: what was asked for (ms; 0: until settled), the queue's setting (-1), or
+-- that only if somebody set it (-2).
+function HF.lease_for(q, asked)
+  if asked == -1 then return q.settings.lease_ms end
+  if asked == -2 then return q.settings.own_lease_ms or 0 end
+  return asked
 end
 
 -- Something will be due at `at`: receive must look by then. True if that is earlier than before.

@@ -7,10 +7,14 @@
     15–18  crc32 of 13, 14 and what follows     sender
     19–    [ttl u48] [group u16+…] [unique u16+…] [attributes u32+…] body
 
+  A message that several subscriptions share has flag REF here instead of attributes and body:
+
+    19–    [ttl u48] [group u16+…] size u32       its envelope lies once at the topic (topic.lua)
+
   A ready list also holds group tokens ('\255' group) and tombstones ('\254' …): no id starts so.
   Mirror: message.py packs and reads the same layout.                                           ]]
 
-HF.GROUP, HF.TTL, HF.UNIQUE = 2, 4, 8
+HF.GROUP, HF.TTL, HF.UNIQUE, HF.REF = 2, 4, 8, 16
 HF.TOKEN, HF.TOMB = 255, 254
 HF.FOREVER = 2 ^ 47
 
@@ -56,7 +60,7 @@ end
 -- Remember that this queue has had a message with these flags; attributes matter to nobody here.
 function HF.mark_kinds(q, r)
   local flags = string.byte(r, 14)
-  for _, flag in ipairs({ HF.GROUP, HF.TTL, HF.UNIQUE }) do
+  for _, flag in ipairs({ HF.GROUP, HF.TTL, HF.UNIQUE, HF.REF }) do
     if has(flags, flag) and not has(q.kinds, flag) then q.kinds = q.kinds + flag end
   end
 end
@@ -84,10 +88,31 @@ function HF.envelope_ok(e)
   return at - 1 <= size
 end
 
--- Messages leave the queue for good: what else was kept under their names goes too.
+-- Bytes of what the sender supplied after the head.
+function HF.content_size(r)
+  if string.byte(r, 14) < HF.REF then return #r - 18 end
+  return struct.unpack('>I4', r, #r - 3)
+end
+
+-- What a message is to a subscription when its envelope lies at the topic.
+function HF.reference(r)
+  local flags = string.byte(r, 14)
+  local kept = flags % 8 - flags % 2
+  local at = group_at(flags)
+  if has(flags, HF.GROUP) then at = at + 2 + struct.unpack('>I2', r, at) end
+  return string.sub(r, 1, 13) .. string.char(kept + HF.REF) .. string.sub(r, 15, at - 1) .. struct.pack('>I4', #r - 18)
+end
+
+-- Messages leave the queue for good: what else was kept for them goes too.
 function HF.forget(q, records)
+  HF.free_names(q, records)
+  if q.kinds >= HF.REF then HF.let_go(q, records) end
+end
+
+-- Their unique names may be used again.
+function HF.free_names(q, records)
   for i = 1, #records do
-    if string.byte(records[i], 14) >= HF.UNIQUE then
+    if string.byte(records[i], 14) % HF.REF >= HF.UNIQUE then
       local name, key = HF.unique(records[i]), q.base .. K.unique
       -- A redriven dead letter may carry a name that a newer message holds by now.
       if redis.call('HGET', key, name) == string.sub(records[i], 1, 10) then redis.call('HDEL', key, name) end

@@ -1,0 +1,12 @@
+"""Where messages wait to be received: what a queue and a subscription have in common."""
+
+from __future__ import annotations
+
+from holdfast.client._async.keeping import AsyncKeeping
+from holdfast.client._async.looking import AsyncLooking
+from holdfast.client._async.receiving import AsyncReceiving
+from holdfast.client._async.settling import AsyncSettling
+
+
+class AsyncPlace(AsyncReceiving, AsyncSettling, AsyncLooking, AsyncKeeping):
+    """Receive, settle, look, keep house."""

@@ -1,0 +1,41 @@
+"""Waiting for several queues or subscriptions at once, without taking anything from any.
+
+Because nothing is taken, a wait can be given up at any moment and nothing is held: what the doors
+of the server and a consumer of many topics build on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.engine import calls
+
+if TYPE_CHECKING:
+    from holdfast.client._async.shards import AsyncShards
+
+# Waiters look again at least this often, in case the one who should wake them died.
+_LOOK_AGAIN = 10.0
+
+
+async def wait_any(queues: Sequence[AsyncShards], seconds: float) -> bool:
+    """True as soon as a receive on one of them may get something; False when the time is over.
+
+    Others may be faster: whoever waits receives, and waits again if there was nothing.
+    """
+    give_up = time.monotonic() + seconds
+    transport = queues[0].transport
+    while True:
+        left = give_up - time.monotonic()
+        wait_ms = max(int(left * 1000), 0)
+        refs = [await queue.refs() for queue in queues]
+        looks = [calls.tend(ref, wait_ms) for each in refs for ref in each]
+        answers = await transport.run_many(looks)
+        if any(ready for ready, _ in answers):
+            return True
+        if left <= 0:
+            return False
+        due = [ms / 1000 + 0.001 for _, ms in answers if ms >= 0]
+        pause = min([left, _LOOK_AGAIN, *due])
+        await transport.wait_for_any([each[0].below("wake") for each in refs], max(pause, 0.001))

@@ -1,0 +1,77 @@
+--[[ subscribe: take a seat at a topic, or keep it; what the topic has held is the first one's.
+  Held messages are moved a piece per call, and the seat counts when all have come.
+  KEYS   topic
+  ARGV   consumer ('/consumer'), peer ('/consumer/peer'), mode (broadcast | shared), filter as JSON or ''
+  Reply  1 if it is done, 0 if the caller must call again
+  Errors INVALID
+  Cost   O(subscriptions + 1,000)                                                               ]]
+
+-- A consumer has one mode: peers that share a seat and peers with their own would get different things.
+local function check_mode(seats, consumer, mode)
+  for _, seat in ipairs(seats) do
+    if seat.consumer == consumer and seat.state ~= HF.LEAVING and seat.mode ~= mode then
+      local is = seat.mode == HF.SHARED and 'shared' or 'broadcast'
+      error({ err = 'INVALID this consumer is subscribed in ' .. is .. ' mode; unsubscribe it first, or use another consumer id' })
+    end
+  end
+end
+
+local function wanted(t, seat)
+  local oldest = t.settings.retention_ms > 0 and t.now - t.settings.retention_ms or 0
+  return function(r)
+    if struct.unpack('>I6', r) < oldest then return false end
+    return HF.matches(seat.filter, HF.attributes(r))
+  end
+end
+
+-- The seat to which held messages are on their way, if there is one.
+local function heir(seats)
+  for _, seat in ipairs(seats) do if seat.state == HF.ARRIVING then return seat end end
+end
+
+-- Move a piece; true when the topic holds nothing more, and the seat is active from then on.
+local function arrive(t, seat)
+  if HF.move(t, HF.open(t.base .. seat.tail), wanted(t, seat)) then return false end
+  seat.state = HF.ACTIVE
+  HF.keep_seat(t.base, seat)
+  return true
+end
+
+function T.subscribe(keys, args)
+  local consumer, peer = HF.check_tails(args[1], args[2] or '')
+  local mode = ({ broadcast = HF.BROADCAST, shared = HF.SHARED })[args[3]]
+  if not mode then error({ err = 'INVALID mode must be broadcast or shared' }) end
+  HF.check_filter(args[4])
+  local t = HF.open(keys[1])
+  HF.fit_key(t.base .. K.seats, 'hash')
+  HF.fit_key(t.base .. K.seen, 'zset')
+  local seats = HF.seats(t.base)
+  check_mode(seats, consumer, mode)
+
+  local tail = mode == HF.SHARED and consumer or peer
+  local first = heir(seats)
+  if first and first.tail ~= tail then
+    arrive(t, first)
+    return 0
+  end
+  local seat = { tail = tail, mode = mode, state = HF.ARRIVING, since = t.now, filter = args[4], consumer = consumer }
+  for _, other in ipairs(seats) do
+    if other.tail == tail then
+      seat.since = other.since
+      if other.state == HF.ACTIVE then seat.state = HF.ACTIVE end
+    end
+  end
+  HF.keep_seat(t.base, seat)
+  redis.call('ZADD', t.base .. K.seen, t.now, peer)
+  local own = redis.call('HGET', t.base, 'settings')
+  if own then redis.call('HSETNX', t.base .. tail, 'settings', own) end
+  HF.save(t)
+  if t.clock > 0 then
+    -- A clock that a test has stopped stands still here too.
+    local q = HF.open(t.base .. tail)
+    q.clock = t.clock
+    HF.save(q)
+  end
+  if seat.state == HF.ACTIVE then return 1 end
+  return arrive(t, seat) and 1 or 0
+end
