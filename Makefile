@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: setup run test check bench generate clean
+.PHONY: setup run test check foreign bench generate clean
 
 setup: $(STAMP)
 
@@ -26,8 +26,12 @@ check: setup
 	$(BIN)/lint-imports
 	$(BIN)/python tools/generate.py --check
 
-test: check
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+# Clients of other makes, for tests that use them: brought without root where the machine lacks them.
+foreign: setup
+	@$(BIN)/python tools/foreign.py $(VENV)
+
+test: check foreign
+	PATH="$(CURDIR)/$(VENV)/foreign/bin:$$PATH" $(BIN)/python -m pytest -n 2 --dist worksteal
 
 bench: setup
 	$(BIN)/python -m benchmarks

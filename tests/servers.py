@@ -191,6 +191,13 @@ def standalone_server(
 
 
 @contextmanager
+def on_a_port(tmp: Path) -> Iterator[str]:
+    """The URL of a server on a port, for clients that know no unix sockets."""
+    with _on_free_port(tmp / "port", {}) as running:
+        yield running.url
+
+
+@contextmanager
 def debian_redis(tmp: Path, durability: str = "fast", **options: str | int) -> Iterator[str | None]:
     """The URL of the distribution's Redis; None where there is none, so that the test can skip."""
     program = shutil.which("redis-server")
