@@ -193,7 +193,7 @@ def standalone_server(
 @contextmanager
 def on_a_port(tmp: Path) -> Iterator[str]:
     """The URL of a server on a port, for clients that know no unix sockets."""
-    with _on_free_port(tmp / "port", {}) as running:
+    with _onfree_port(tmp / "port", {}) as running:
         yield running.url
 
 
@@ -214,7 +214,7 @@ def cluster(tmp: Path, primaries: int = 3) -> Iterator[list[tuple[str, int]]]:
     with ExitStack() as stack:
         nodes = [
             stack.enter_context(
-                _on_free_port(
+                _onfree_port(
                     tmp / f"node-{number}",
                     {
                         "cluster-enabled": "yes",
@@ -240,8 +240,8 @@ def cluster(tmp: Path, primaries: int = 3) -> Iterator[list[tuple[str, int]]]:
 def primary_with_replica(tmp: Path) -> Iterator[Replicated]:
     """Two servers; the replica has received everything and stays connected."""
     with (
-        _on_free_port(tmp / "primary", {"repl-diskless-sync-delay": 0}) as primary,
-        _on_free_port(
+        _onfree_port(tmp / "primary", {"repl-diskless-sync-delay": 0}) as primary,
+        _onfree_port(
             tmp / "replica",
             {"replicaof": (HOST, str(primary.port)), "repl-diskless-sync-delay": 0},
         ) as replica,
@@ -265,7 +265,7 @@ def sentinel(tmp: Path) -> Iterator[Watched]:
         )
         with _started(
             lambda: Server(
-                folder, (HOST, _free_port()), {"sentinel": (), "dir": folder}, config=config
+                folder, (HOST, free_port()), {"sentinel": (), "dir": folder}, config=config
             )
         ) as watcher:
             watched = Watched(watcher, both.primary, both.replica)
@@ -284,9 +284,9 @@ def _on_unix_socket(
 
 
 @contextmanager
-def _on_free_port(folder: Path, settings: dict[str, Setting]) -> Iterator[Server]:
+def _onfree_port(folder: Path, settings: dict[str, Setting]) -> Iterator[Server]:
     chosen = server.options(folder, "fast") | settings
-    with _started(lambda: Server(folder, (HOST, _free_port()), chosen)) as running:
+    with _started(lambda: Server(folder, (HOST, free_port()), chosen)) as running:
         yield running
 
 
@@ -313,7 +313,7 @@ def _listen(address: server.Address) -> dict[str, Setting]:
     return {"bind": address[0], "port": address[1]}
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A port that is free now, and whose cluster bus port is too."""
 
     def free(port: int) -> bool:

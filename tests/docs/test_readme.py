@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import servers
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -43,10 +46,11 @@ def test_the_python_of_the_tour_runs_from_top_to_bottom(environment: dict[str, s
     assert "order 999" in done.stdout
     assert "['step 0', 'step 1', 'step 2']" in done.stdout
     assert "acked=1000" in done.stdout
+    assert "billing ['oolong', 'sencha']\naudit ['oolong']" in done.stdout
 
 
 def test_the_shell_of_the_tour_runs_line_by_line(environment: dict[str, str]) -> None:
-    [script] = blocks("sh")
+    script, _ = blocks("sh")
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
         env=environment,
@@ -57,3 +61,26 @@ def test_the_shell_of_the_tour_runs_line_by_line(environment: dict[str, str]) ->
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count('"body":') == 4
+
+
+@pytest.mark.skipif(
+    shutil.which("redis-cli") is None, reason="no redis-cli: apt install redis-tools"
+)
+def test_the_doors_of_the_tour_open(environment: dict[str, str]) -> None:
+    _, script = blocks("sh")
+    # The ports of the page may be taken here; nothing else is changed.
+    for port in ("6399", "6400"):
+        script = script.replace(port, str(servers.free_port()))
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert lines.count("first") == 3
+    assert "oolong 3" in lines
+    assert "Stats(ready=0, delayed=0, leased=2" in done.stdout

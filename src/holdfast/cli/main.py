@@ -31,9 +31,11 @@ from holdfast.cli import (
     receive,
     redrive,
     send,
+    serve,
     server,
     settle,
     stats,
+    token,
 )
 from holdfast.cli.demo import command as demo
 from holdfast.cli.options import Json, Url
@@ -72,11 +74,12 @@ _PANELS: dict[str, list[Any]] = {
         queues.pause,
         queues.resume,
     ],
-    "Server": [doctor.doctor, server.up, server.down, demo.demo],
+    "Server": [serve.serve, doctor.doctor, server.up, server.down, demo.demo],
 }
 for _panel, _commands in _PANELS.items():
     for _command in _commands:
         app.command(rich_help_panel=_panel)(_command)
+app.add_typer(token.app, name="token", rich_help_panel="Server")
 
 
 def _version(wanted: bool) -> None:

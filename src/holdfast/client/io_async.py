@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from redis.asyncio.connection import Connection, SSLConnection, UnixDomainSocketConnection
 from redis.asyncio.retry import Retry
@@ -25,10 +25,13 @@ __all__ = [
     "Producer",
     "aside",
     "connection",
+    "heeding",
     "read_within",
     "sleep",
     "stop_iteration",
 ]
+
+T = TypeVar("T")
 
 sleep = asyncio.sleep
 Lock = asyncio.Lock
@@ -50,6 +53,22 @@ def connection(address: Address, host: str, port: int, timeout: float) -> Connec
 async def aside(work: Callable[[], None]) -> None:
     """Something that may block for a while: not on the event loop."""
     await asyncio.to_thread(work)
+
+
+async def heeding(work: Awaitable[T]) -> T:
+    """The answer of `work`, unless this task was cancelled meanwhile: then CancelledError.
+
+    redis-py sends under asyncio.wait_for, and Python 3.11's loses a cancellation that comes in the
+    moment the inner work is done (CPython issue 81839, mended in 3.12): a waiter that was told to
+    give up would go on to wait.
+    """
+    me = asyncio.current_task()
+    before = me.cancelling() if me else 0
+    answer = await work
+    # Only a new one counts: a task that cleans up after its own cancellation still may send.
+    if me and me.cancelling() > before:
+        raise asyncio.CancelledError
+    return answer
 
 
 async def read_within(used: Connection, seconds: float) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from holdfast.client.address import Address
-from holdfast.client.io_async import Connection, Lock, connection, read_within
+from holdfast.client.io_async import Connection, Lock, connection, heeding, read_within
 from holdfast.client.wire import packed
 from holdfast.engine.calls import Argument
 
@@ -40,7 +40,7 @@ class AsyncNode:
             return self._idle.pop()
         made = connection(self.address, self.host, self.port, self.timeout)
         try:
-            await made.connect()
+            await heeding(made.connect())
         except BaseException:
             await made.disconnect()
             raise
@@ -62,7 +62,7 @@ class AsyncNode:
         """Send commands in one go and read all answers; an error answer is returned, not raised."""
         used = await self.acquire(fresh)
         try:
-            await used.send_packed_command(packed(commands), check_health=False)
+            await heeding(used.send_packed_command(packed(commands), check_health=False))
             answers = [await self._answer(used) for _ in commands]
         except BaseException:
             await used.disconnect()
@@ -83,7 +83,7 @@ class AsyncNode:
         try:
             blocking = ("BLPOP", *markers, f"{seconds + 1:.3f}")
             sent = packed([("CLIENT", "ID"), blocking, *commands])
-            await used.send_packed_command(sent, check_health=False)
+            await heeding(used.send_packed_command(sent, check_health=False))
             me = await self._answer(used)
             try:
                 await read_within(used, seconds)

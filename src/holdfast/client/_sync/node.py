@@ -10,7 +10,7 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from holdfast.client.address import Address
-from holdfast.client.io_sync import Connection, Lock, connection, read_within
+from holdfast.client.io_sync import Connection, Lock, connection, heeding, read_within
 from holdfast.client.wire import packed
 from holdfast.engine.calls import Argument
 
@@ -41,7 +41,7 @@ class Node:
             return self._idle.pop()
         made = connection(self.address, self.host, self.port, self.timeout)
         try:
-            made.connect()
+            heeding(made.connect())
         except BaseException:
             made.disconnect()
             raise
@@ -63,7 +63,7 @@ class Node:
         """Send commands in one go and read all answers; an error answer is returned, not raised."""
         used = self.acquire(fresh)
         try:
-            used.send_packed_command(packed(commands), check_health=False)
+            heeding(used.send_packed_command(packed(commands), check_health=False))
             answers = [self._answer(used) for _ in commands]
         except BaseException:
             used.disconnect()
@@ -84,7 +84,7 @@ class Node:
         try:
             blocking = ("BLPOP", *markers, f"{seconds + 1:.3f}")
             sent = packed([("CLIENT", "ID"), blocking, *commands])
-            used.send_packed_command(sent, check_health=False)
+            heeding(used.send_packed_command(sent, check_health=False))
             me = self._answer(used)
             try:
                 read_within(used, seconds)

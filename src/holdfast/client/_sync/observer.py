@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,6 @@ class Observer:
         self.consumer = consumer
         self.peer = peer
         self._client = client
-        self._turn = 0
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.consumer!r}>"
@@ -52,13 +52,13 @@ class Observer:
         return found
 
     def observe(self, count: int = 1, *, wait: Seconds = 0, lease: Lease = None) -> list[Delivery]:
-        """Up to `count` messages of all its topics, which take turns at being first; waits for the
+        """Up to `count` messages of all its topics, any of which may be first; waits for the
         first message only. Which topic one came from is in `.source`."""
         give_up = time.monotonic() + milliseconds(wait, "wait") / 1000
         while True:
             seats = self.seats()
-            self._turn += 1
-            turn = self._turn % len(seats)
+            # By chance, and not in turn: the server makes one of these for each call.
+            turn = random.randrange(len(seats))
             got: list[Delivery] = []
             for seat in seats[turn:] + seats[:turn]:
                 got += seat.observe(count - len(got), lease=lease)

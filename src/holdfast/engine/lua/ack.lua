@@ -45,6 +45,7 @@ end
 function T.ack(keys, args)
   if #args < 1 then error({ err = 'INVALID give at least one receipt' }) end
   local q = HF.open(keys[1])
+  HF.fit_bodies(q)
   local stale, acked = {}, 1
   if not ack_whole(q, args) then stale, acked = ack_each(q, args) end
   if acked > 0 then HF.save(q) end

@@ -86,6 +86,7 @@ function T.purge(keys, args)
   local step = purge[args[1]]
   if not step then error({ err = 'INVALID state must be ready, delayed, leased or dead' }) end
   local q = HF.open(keys[1])
+  HF.fit_bodies(q)
   local simple = redis.call('EXISTS', q.base .. K.slots, q.base .. K.unique) == 0 and not HF.noting(q)
     and q.kinds < HF.REF
   local count, more = step(q, simple)

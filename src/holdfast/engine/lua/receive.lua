@@ -47,6 +47,7 @@ function T.receive(keys, args)
   local lease_ms = HF.integer(args[2], 'lease_ms', -2, HF.FOREVER)
   local wait_ms = HF.integer(args[3], 'wait_ms', 0, HF.FOREVER)
   local q = HF.open(keys[1])
+  HF.fit_bodies(q)
   lease_ms = HF.lease_for(q, lease_ms)
   local changed = HF.catch_up(q)
 

@@ -12,6 +12,7 @@ function T.recover(keys, args)
   local elapsed_ms = HF.integer(args[2], 'elapsed_ms', 0, HF.FOREVER)
   local lease_ms = HF.integer(args[3], 'lease_ms', -2, HF.FOREVER)
   local q = HF.open(keys[1])
+  HF.fit_bodies(q)
 
   local held, again, settled, over, dead_ids, dead_values = {}, {}, {}, {}, {}, {}
   -- Who asked for no limit by setting neither gets none: the message goes round until it is acked.

@@ -9,6 +9,7 @@
 function T.remove(keys, args)
   local id = HF.packed_id(args[1])
   local q = HF.open(keys[1])
+  HF.fit_bodies(q)
   local r, placed
   local packed = HF.packed_batch_of(q, id)
   if packed then HF.loosen(q, packed) end

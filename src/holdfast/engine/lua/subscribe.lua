@@ -57,8 +57,12 @@ function T.subscribe(keys, args)
   local seat = { tail = tail, mode = mode, state = HF.ARRIVING, since = t.now, filter = args[4], consumer = consumer }
   for _, other in ipairs(seats) do
     if other.tail == tail then
-      seat.since = other.since
-      if other.state == HF.ACTIVE then seat.state = HF.ACTIVE end
+      -- What is left of one that was being left is not for the one who comes back.
+      if other.state == HF.LEAVING then
+        HF.clear_seat(t.base, other)
+        return 0
+      end
+      seat.since, seat.state = other.since, other.state
     end
   end
   HF.keep_seat(t.base, seat)
@@ -72,6 +76,6 @@ function T.subscribe(keys, args)
     q.clock = t.clock
     HF.save(q)
   end
-  if seat.state == HF.ACTIVE then return 1 end
+  -- Also if it is active: the topic may hold a part of its messages, after an unsubscribe that was cut off.
   return arrive(t, seat) and 1 or 0
 end

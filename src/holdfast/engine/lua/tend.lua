@@ -11,6 +11,7 @@
 function T.tend(keys, args)
   local wait_ms = HF.integer(args[1], 'wait_ms', 0, HF.FOREVER)
   local q = HF.open(keys[1])
+  HF.fit_bodies(q)
   local changed = HF.catch_up(q)
   for _, level in ipairs(HF.ready_levels(q, true)) do
     local key, n, expired = q.base .. K.ready .. level, 0, {}

@@ -47,9 +47,9 @@ function T.tend_topic(keys, args)
   for _, seat in ipairs(seats) do
     local over = keep > 0 and seat.seen < t.now - keep
     if seat.state == HF.LEAVING or over then
-      local done, gone = HF.leave(t, seat)
-      t.expired = t.expired + gone
-      if not done then again = 1 end
+      local _, gone = HF.leave(t, seat)
+      -- One seat a call; there may be others.
+      t.expired, again = t.expired + gone, 1
       break
     end
   end

@@ -7,7 +7,7 @@
   Flags  allow-oom                                                                              ]]
 
 function T.touch(keys, args)
-  HF.must_sit(keys[1], HF.check_tail(args[1], 'consumer'), HF.check_tail(args[2], 'peer'))
+  HF.must_sit(keys[1], HF.check_tails(args[1], args[2] or ''))
   local t = HF.open(keys[1])
   redis.call('ZADD', t.base .. K.seen, t.now, args[2])
   return t.now

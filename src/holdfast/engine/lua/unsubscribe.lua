@@ -17,6 +17,7 @@ local function others_share(t, consumer, peer)
 end
 
 function T.unsubscribe(keys, args)
+  if not args[2] then error({ err = "INVALID give a peer, or '' for all" }) end
   local consumer, peer = HF.check_tails(args[1], args[2] ~= '' and args[2] or nil)
   local t = HF.open(keys[1])
   local mine = {}

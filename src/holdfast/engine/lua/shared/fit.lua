@@ -31,6 +31,15 @@ end
 
 HF.fit_key = fit
 
+-- The same for the envelopes that this queue shares with others of its topic, if it does: they are read
+-- and let go of after other writes.
+function HF.fit_bodies(q)
+  if q.kinds < HF.REF then return end
+  local base = HF.topic_base(q)
+  fit(base .. K.bodies, 'hash')
+  fit(base .. K.takers, 'hash')
+end
+
 -- The same for the marker alone, where somebody may be waiting for it.
 function HF.fit_wake(q)
   if q.waiting > q.now then fit(q.base .. K.wake, 'list') end

@@ -197,18 +197,24 @@ function moves.ready(from, to, wanted)
   return true
 end
 
+-- A delayed retry keeps its place in its group, or the next one would overtake it.
+local function retry_of(r) return HF.receives(r) > 0 and HF.group(r) end
+
 function moves.delayed(from, to, wanted)
   local found = redis.call('ZRANGE', from.base .. K.due, 0, STEP - 1, 'WITHSCORES')
   if #found == 0 then return false end
   local ids, at = {}, {}
   for i = 1, #found, 2 do ids[#ids + 1], at[found[i]] = found[i], tonumber(found[i + 1]) end
-  local kept, times = split(from, HF.hmget(from.base .. K.delayed, ids), wanted), {}
+  local records = HF.hmget(from.base .. K.delayed, ids)
+  local kept, times = split(from, records, wanted), {}
   HF.fit(to, kept)
   for i, r in ipairs(kept) do
     times[i] = at[string.sub(r, 1, 10)]
     HF.mark_kinds(to, r)
+    if retry_of(r) then redis.call('HINCRBY', to.base .. K.slots, HF.group(r), 1) end
   end
   HF.delay(to, kept, times)
+  for _, r in ipairs(records) do if retry_of(r) then HF.group_settle(from, HF.group(r)) end end
   HF.each('HDEL', from.base .. K.delayed, ids, 1, #ids)
   HF.each('ZREM', from.base .. K.due, ids, 1, #ids)
   return true
@@ -224,9 +230,10 @@ function moves.dead(from, to)
   return true
 end
 
--- Oldest first: what was in hand, then what was ready, then the rest.
+-- Oldest first: what was in hand, then retries, which hold their group back, then what was ready.
 function HF.move(from, to, wanted)
-  for _, state in ipairs({ 'leased', 'ready', 'delayed', 'dead' }) do
+  HF.fit_bodies(from)
+  for _, state in ipairs({ 'leased', 'delayed', 'ready', 'dead' }) do
     if moves[state](from, to, wanted) then
       HF.save(from)
       HF.save(to)

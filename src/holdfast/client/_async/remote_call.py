@@ -1,0 +1,79 @@
+"""Calls to a Holdfast server: credentials, deadlines, and what is tried again.
+
+What never left is tried again, and so is what can be repeated without harm, until `retry_for` is
+over. The rest, once it was sent and the answer is lost, raises AnswerLost: whether it was done
+cannot be known here.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any, NoReturn
+
+import grpc
+
+from holdfast.client import remote_errors
+from holdfast.client.channel_async import channel, close
+from holdfast.client.io_async import sleep
+from holdfast.client.remote_address import RemoteAddress
+from holdfast.errors import Unavailable, Unsupported
+from holdfast.v1.broker_pb2_grpc import BrokerStub, QueuesStub
+
+
+class AsyncRemote:
+    """A channel to one server, and how to call it."""
+
+    def __init__(self, address: RemoteAddress, timeout: float, retry_for: float) -> None:
+        self._address = address
+        self._timeout = timeout
+        self._retry_for = retry_for
+        self._channel = channel(address)
+        self.queues: Any = QueuesStub(self._channel)
+        self.broker: Any = BrokerStub(self._channel)
+
+    async def call(
+        self, method: Any, request: Any, *, repeatable: bool = True, longer: float = 0.0
+    ) -> Any:
+        """The answer, or a HoldfastError. `longer`: seconds that it may take beside the timeout."""
+        give_up = time.monotonic() + self._retry_for
+        pause = 0.05
+        while True:
+            try:
+                return await method(
+                    request, timeout=self._timeout + longer, metadata=self._address.metadata
+                )
+            except grpc.RpcError as error:
+                said = remote_errors.told(error)
+                again = remote_errors.never_sent(error) or (
+                    repeatable
+                    and (isinstance(said, Unavailable) if said else _lost_connection(error))
+                )
+                if not again or time.monotonic() + pause > give_up:
+                    raise (
+                        said
+                        or remote_errors.of_grpc(error, self._address.url, repeatable=repeatable)
+                    ) from None
+            await sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(pause * 2, 1.0)
+
+    async def close(self) -> None:
+        await close(self._channel)
+
+
+def _lost_connection(error: Any) -> bool:
+    return bool(error.code() is grpc.StatusCode.UNAVAILABLE)
+
+
+class AsyncNoTransport:
+    """In the place of the connection to Valkey that a remote client does not have."""
+
+    async def run(self, *_: Any) -> NoReturn:
+        raise Unsupported(
+            "this is not offered through a Holdfast server; connect to the Valkey behind it"
+        )
+
+    run_many = run_after = command = wait_for_any = examine_all = connection_to = run
+
+    async def close(self) -> None:
+        """Nothing is open."""

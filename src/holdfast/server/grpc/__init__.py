@@ -1,0 +1,1 @@
+"""The gRPC door: `door.py` opens and closes it, `call.py` is what every call goes through."""

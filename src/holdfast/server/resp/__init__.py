@@ -1,0 +1,1 @@
+"""The RESP door: MQ.* commands for anything that speaks to Redis."""
