@@ -11,7 +11,20 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import about, cycle, flat, memory, plot, prototype, report, senders, wakeup
+from benchmarks import (
+    about,
+    cycle,
+    fanout,
+    flat,
+    grpc,
+    memory,
+    plot,
+    prototype,
+    report,
+    resp,
+    senders,
+    wakeup,
+)
 from benchmarks.run import Result, Run, progress_on
 
 MEASUREMENTS: dict[str, tuple[str, Callable[[Run], Result]]] = {
@@ -21,6 +34,9 @@ MEASUREMENTS: dict[str, tuple[str, Callable[[Run], Result]]] = {
     "memory": ("bytes per ready message, and what is left after acks", memory.measure),
     "flat": ("cost of a receive with a thousand and a million messages", flat.measure),
     "senders": ("concurrent single sends, against redis.asyncio", senders.measure),
+    "fanout": ("publishing to 1, 10 and 100 subscriptions", fanout.measure),
+    "resp": ("MQ commands through the Redis door, against FCALL", resp.measure),
+    "grpc": ("sending and observing through the gRPC door", grpc.measure),
 }
 RESULTS = Path(__file__).parent / "results"
 
@@ -43,7 +59,7 @@ exit status:
   A --quick run measures too little to judge: it shows the bars, and exits with 0.
 
 examples:
-  python -m benchmarks                          all of it, about five minutes
+  python -m benchmarks                          all of it, about six minutes
   python -m benchmarks --only cycle wakeup      two of them
   python -m benchmarks --quick --out DIR        does it run at all?
   python -m benchmarks --json > today.json      numbers for a script; no table

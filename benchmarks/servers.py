@@ -7,6 +7,7 @@ rewritten while we measure: a rewrite forks, and would hit whichever side happen
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +31,8 @@ MODES = {
 class Server:
     mode: str
     socket: Path
+    port: int = 0
+    """On loopback; 0 if it has none."""
 
     @property
     def url(self) -> str:
@@ -43,20 +46,31 @@ class Server:
         """
         return redis.Redis(unix_socket_path=str(self.socket), protocol=2)
 
+    def connect_tcp(self) -> redis.Redis:
+        """The same over TCP, to compare with doors that have no unix socket."""
+        return redis.Redis(port=self.port, protocol=2)
+
     def info(self, section: str) -> dict[str, Any]:
         with self.connect() as client:
             found: dict[str, Any] = client.info(section)
             return found
 
 
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
 @contextmanager
-def running(mode: str) -> Iterator[Server]:
+def running(mode: str, *, tcp: bool = False) -> Iterator[Server]:
     """A server of its own, in a folder of its own; both are gone afterwards."""
+    port = _free_port() if tcp else 0
     with TemporaryDirectory(prefix="hf-bench-") as name:
         folder = Path(name)
         where, said = folder / "valkey.sock", folder / "valkey.log"
         settings = server.options(folder, mode) | {
-            "port": 0,
+            "port": port,
+            "bind": "127.0.0.1",
             "unixsocket": where,
             "unixsocketperm": "700",
             "auto-aof-rewrite-percentage": 0,
@@ -68,6 +82,6 @@ def running(mode: str) -> Iterator[Server]:
                 if process.poll() is not None or time.monotonic() > give_up:
                     raise RuntimeError(f"the server did not start:\n{log.last_lines(said, 0)}")
                 time.sleep(0.01)
-            yield Server(mode, where)
+            yield Server(mode, where, port)
         finally:
             server.stop(process)

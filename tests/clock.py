@@ -1,17 +1,17 @@
-"""A queue's clock in the hands of a test: it stands still, and moves when told to."""
+"""The clock of a queue or a topic in the hands of a test: it stands still, and moves when told to."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from holdfast import Queue
+from holdfast import Queue, Subscription, Topic
 from holdfast.message import utc
 
 START = 1_700_000_000_000
 
 
 class Clock:
-    def __init__(self, *queues: Queue, ms: int = START) -> None:
+    def __init__(self, *queues: Queue | Topic | Subscription, ms: int = START) -> None:
         self._queues = queues
         self.set(ms)
 

@@ -5,12 +5,14 @@ A test that takes `q` runs in every setting below. To run in fewer of them, say 
     @pytest.mark.unsharded("exact order over all messages is a promise of one shard")
     @pytest.mark.only("standalone", reason="arithmetic on one server's INFO")
 
-A queue's clock stands still until the test moves it: `clock.advance(seconds)`.
+A topic has no shards: a test that takes `topic` runs where queues have one. The clock of a queue, or
+of a topic with its subscriptions, stands still until the test moves it: `clock.advance(seconds)`.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -25,6 +27,10 @@ from holdfast.engine import library
 from tests import servers
 from tests.clock import Clock
 from tests.raw import Raw
+
+# Tests start servers by fork while gRPC's threads run in this process; gRPC's own handlers of a fork
+# then abort the child now and then.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 settings.register_profile(
     "holdfast",
@@ -72,7 +78,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     chosen = list(SETTINGS.values())
     for mark in metafunc.definition.iter_markers("only"):
         chosen = [s for s in chosen if s.name in mark.args]
-    if any(metafunc.definition.iter_markers("unsharded")):
+    topics_only = "topic" in metafunc.fixturenames and "q" not in metafunc.fixturenames
+    if topics_only or any(metafunc.definition.iter_markers("unsharded")):
         chosen = [s for s in chosen if s.shards == 1]
     metafunc.parametrize(
         "setting", chosen, ids=[s.name for s in chosen], indirect=True, scope="session"
@@ -178,6 +185,23 @@ def q(new_queue: Callable[[], holdfast.Queue]) -> holdfast.Queue:
 def clock(q: holdfast.Queue) -> Clock:
     """The clock of `q`, standing still."""
     return Clock(q)
+
+
+@pytest.fixture
+def new_topic(hf: holdfast.Client) -> Callable[[], holdfast.Topic]:
+    """Makes topics that no other test has seen."""
+    return lambda: hf.topic(f"t{next(_numbers)}")
+
+
+@pytest.fixture
+def topic(new_topic: Callable[[], holdfast.Topic]) -> holdfast.Topic:
+    return new_topic()
+
+
+@pytest.fixture
+def topic_clock(topic: holdfast.Topic) -> Clock:
+    """The clock of `topic` and of those who subscribe to it, standing still."""
+    return Clock(topic)
 
 
 @pytest.fixture

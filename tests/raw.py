@@ -29,8 +29,9 @@ class Raw:
         self._transport.command("PING")
         return [node.command(*command) for node in self._transport.primaries()]
 
-    def keys(self, queue: holdfast.Queue) -> set[str]:
-        """All keys of a queue, those that end by themselves left out. A key may hold any bytes."""
+    def keys(self, queue: holdfast.Queue | holdfast.Topic | holdfast.Subscription) -> set[str]:
+        """All keys of a queue, or of a topic with its subscriptions; those that end by themselves
+        left out. A key may hold any bytes."""
         found: set[bytes] = set()
         for ref in queue.refs():
             for part in self.everywhere("KEYS", f"{ref.key}*"):

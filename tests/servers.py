@@ -110,7 +110,7 @@ class Server:
             )
             # Another server may have taken the port between our look and its bind().
             if process.poll() is not None or self.info("server")["process_id"] != process.pid:
-                raise DidNotStartError(log.last_lines(output, said))
+                raise DidNotStartError(f"exit {process.poll()}: {log.last_lines(output, said)}")
         except BaseException:
             server.stop(process)
             raise

@@ -59,6 +59,14 @@ def test_every_measurement_is_in_the_json(document: dict[str, Any]) -> None:
     assert set(measured["flat"]["states"]) == {"ready", "leased", "delayed"}
     assert set(measured["memory"]["sides"]) == {"raw lists", "raw Streams", "Holdfast"}
     assert all(measured["wakeup"]["latencies_us"].values())
+    assert [row["batch"] for row in measured["fanout"]["rows"]] == [1, 100]
+    assert all(set(row["to_one"]) == {"1", "10", "100"} for row in measured["fanout"]["rows"])
+    assert set(measured["resp"]["rounds"]["times"]) == {
+        "MQ commands",
+        "FCALL",
+        "FCALL, batches acked whole",
+    }
+    assert len(measured["grpc"]["rounds"]["times"]) == 5
     assert document["about"]["server"].startswith("Valkey ")
 
 
@@ -74,6 +82,34 @@ def test_ratios_are_medians_over_the_rounds_of_baseline_time_by_ours(
         for baseline, kept in (("raw lists", "to_lists"), ("raw Streams", "to_streams")):
             each = [b / o for b, o in zip(whole(baseline), whole("Holdfast"), strict=True)]
             assert row[kept]["full cycle"]["median"] == pytest.approx(median(each))
+
+
+def test_the_doors_and_topics_are_compared_round_by_round(document: dict[str, Any]) -> None:
+    measured = document["measurements"]
+
+    def times(of: dict[str, Any], side: str) -> list[int]:
+        return [sum(parts) for parts in zip(*of["times"][side].values(), strict=True)]
+
+    def middle(above: list[int], below: list[int]) -> float:
+        return median(a / b for a, b in zip(above, below, strict=True))
+
+    for row in measured["fanout"]["rows"]:
+        to_100, to_1 = (times(row["rounds"], n) for n in ("100", "1"))
+        assert row["to_one"]["100"]["median"] == pytest.approx(middle(to_100, to_1))
+    resp = measured["resp"]
+    for baseline, kept in (("FCALL", "ratios"), ("FCALL, batches acked whole", "to_whole")):
+        sides = times(resp["rounds"], baseline), times(resp["rounds"], "MQ commands")
+        assert resp[kept]["full cycle"]["median"] == pytest.approx(middle(*sides))
+    grpc = measured["grpc"]
+    one_by_one = times(grpc["rounds"], "Observe with auto_ack, one by one")
+    stream = times(grpc["rounds"], "ObserveStream, acked by the piece")
+    assert grpc["stream_to_unary"]["median"] == pytest.approx(middle(one_by_one, stream))
+    bars = {bar["name"]: bar["measured"] for bar in document["bars"]}
+    assert bars["ObserveStream, of Observe one by one"] == grpc["stream_to_unary"]["median"]
+    assert (
+        bars["MQ.PUSH, POP and ACK of 100 ids, of FCALL with ids"]
+        == resp["ratios"]["full cycle"]["median"]
+    )
 
 
 def test_bars_repeat_what_was_measured(document: dict[str, Any]) -> None:

@@ -42,9 +42,10 @@ def test_help_of_each_command_has_a_sentence_and_examples(run: Run, command: str
 
 def test_there_are_all_the_commands_that_the_design_names() -> None:
     messages = ["send", "receive", "ack", "nack", "extend"]
+    topics = ["publish", "observe", "subscribe", "unsubscribe", "topics", "subscriptions"]
     look = ["inspect", "stats", "queues", "events"]
     house = ["configure", "redrive", "purge", "delete", "pause", "resume"]
-    assert [*messages, *look, *house, "doctor", "up", "down", "demo"] == COMMANDS
+    assert [*messages, *topics, *look, *house, "serve", "doctor", "up", "down", "demo"] == COMMANDS
 
 
 @pytest.mark.parametrize(

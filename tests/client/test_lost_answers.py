@@ -136,3 +136,40 @@ def test_a_closed_client_says_so(url: str) -> None:
     hf.close()
     with pytest.raises(Unavailable, match="this client is closed; connect again"):
         hf.queue("x").send(b"x")
+
+
+def test_a_publish_whose_answer_was_lost_is_published_once(proxy: Proxy, hf: Client) -> None:
+    topic = hf.topic(f"lost-{secrets.token_hex(4)}")
+    seats = [topic.subscribe("a"), topic.subscribe("b")]
+    topic.publish(b"first")
+    proxy.lose(b"hf1_publish", times=3)
+    mid = topic.publish(b"second")
+    assert proxy.lost == 3
+    assert topic.stats().sent == 2
+    for seat in seats:
+        assert [m.body for m in seat.inspect("ready")] == [b"first", b"second"]
+        assert seat.inspect("ready")[1].id == mid
+
+
+def test_subscribing_and_leaving_are_repeated(proxy: Proxy, hf: Client) -> None:
+    topic = hf.topic(f"lost-{secrets.token_hex(4)}")
+    topic.publish_many([b"x"] * 1500)
+    proxy.lose(b"hf1_subscribe", times=2)
+    seat = topic.subscribe("a")
+    assert proxy.lost == 2
+    assert seat.stats().ready == 1500
+    proxy.lose(b"hf1_unsubscribe", times=2)
+    seat.unsubscribe()
+    assert proxy.lost == 4
+    assert topic.subscriptions() == []
+    assert topic.stats().ready == 1500
+
+
+def test_what_a_lost_observe_took_comes_back_when_its_lease_ends(proxy: Proxy, hf: Client) -> None:
+    topic = hf.topic(f"lost-{secrets.token_hex(4)}")
+    topic.configure(lease=0.3)
+    seat = topic.subscribe("a")
+    topic.publish(b"x")
+    proxy.lose(b"hf1_observe")
+    [d] = seat.observe(wait=20)
+    assert d.receives == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast import Delivery, Message, Queue
+from holdfast import Delivery, Message, Queue, Subscription, Topic
 from holdfast.message import STATES
 
 ALL = 100_000
@@ -19,7 +19,7 @@ def numbered(count: int, start: int = 1) -> list[bytes]:
     return [str(n).encode() for n in range(start, start + count)]
 
 
-def drain(queue: Queue, lease: float | None = None) -> list[Delivery]:
+def drain(queue: Queue | Subscription, lease: float | None = None) -> list[Delivery]:
     """Everything that can be received now, from all shards."""
     got: list[Delivery] = []
     while more := queue.receive_many(1000, lease=lease):
@@ -27,7 +27,7 @@ def drain(queue: Queue, lease: float | None = None) -> list[Delivery]:
     return got
 
 
-def states(queue: Queue) -> dict[str, list[str]]:
+def states(queue: Queue | Subscription | Topic) -> dict[str, list[str]]:
     """Message id → every state it is found in."""
     found: dict[str, list[str]] = {}
     for state in STATES:
@@ -36,13 +36,13 @@ def states(queue: Queue) -> dict[str, list[str]]:
     return found
 
 
-def counts(queue: Queue) -> tuple[int, int, int, int]:
+def counts(queue: Queue | Subscription | Topic) -> tuple[int, int, int, int]:
     """Ready, delayed, leased, dead."""
     s = queue.stats()
     return s.ready, s.delayed, s.leased, s.dead
 
 
-def assert_each_in_one_state(queue: Queue, ids: Iterable[str]) -> None:
+def assert_each_in_one_state(queue: Queue | Subscription | Topic, ids: Iterable[str]) -> None:
     """Every message is in exactly one state, no other message is, and the counts agree."""
     found = states(queue)
     assert {i: len(where) for i, where in found.items()} == dict.fromkeys(ids, 1)

@@ -37,6 +37,7 @@ _DESCRIBES = frozenset(
         "received_at",
         "lease_until",
         "death",
+        "topic",
     )
 )
 

@@ -26,7 +26,9 @@ from holdfast.cli import (
     doctor,
     events,
     inspect,
+    observe,
     output,
+    publish,
     queues,
     receive,
     redrive,
@@ -36,6 +38,7 @@ from holdfast.cli import (
     settle,
     stats,
     token,
+    topics,
 )
 from holdfast.cli.demo import command as demo
 from holdfast.cli.options import Json, Url
@@ -65,6 +68,14 @@ app = typer.Typer(
 
 _PANELS: dict[str, list[Any]] = {
     "Messages": [send.send, receive.receive, settle.ack, settle.nack, settle.extend],
+    "Topics": [
+        publish.publish,
+        observe.observe,
+        topics.subscribe,
+        topics.unsubscribe,
+        topics.topics,
+        topics.subscriptions,
+    ],
     "Look": [inspect.inspect, stats.stats, queues.queues, events.events],
     "Keep house": [
         configure.configure,
@@ -110,8 +121,8 @@ def holdfast_(
     Exit status:
        0   done
        1   doctor or demo found something bad; you said no; any other error
-       3   the world has moved on: stale receipt, no such queue or message
-       4   receive: the queue was empty
+       3   the world has moved on: stale receipt, no such queue, message or subscription
+       4   receive, observe: there was nothing
       64   the call must be fixed: bad argument, wrong option
       69   the server lacks something, or is not safe
       70   a bug in Holdfast (HOLDFAST_DEBUG=1 shows where)

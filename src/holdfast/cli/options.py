@@ -47,6 +47,11 @@ Json = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]
+TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
+ConsumerId = Annotated[str, typer.Argument(metavar="CONSUMER", help="The consumer's id.")]
+Peer = Annotated[
+    str, typer.Option(metavar="NAME", help="Which of the consumer's peers.", show_default=False)
+]
 Receipts = Annotated[
     list[str],
     typer.Argument(metavar="RECEIPT…", help="Receipts or message ids; - reads one per line."),

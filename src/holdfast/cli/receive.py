@@ -6,7 +6,9 @@ gets it again. Whatever ends the command early, messages that were not written o
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -15,6 +17,7 @@ from holdfast.cli import durations, output
 from holdfast.cli.options import Json, QueueName, Url, connected
 from holdfast.client._sync.delivery import Delivery
 from holdfast.client._sync.queue import Queue
+from holdfast.engine.replies import Stats
 from holdfast.errors import HoldfastError
 from holdfast.settings import whole
 
@@ -60,27 +63,23 @@ def receive(
     lease_seconds = durations.optional_seconds(lease, "--lease")
     whole(count, "--count", 1, 100_000)
     with connected(url) as client:
-        taking = _Taking(client.queue(queue), lease_seconds, dead, json)
+        taking = _Receiving(client.queue(queue), lease_seconds, dead, json)
         if ack:
             taking.and_ack(count, wait_seconds)
         else:
             taking.and_hold(count, wait_seconds)
 
 
-class _Taking:
-    def __init__(self, queue: Queue, lease: float | None, dead: bool, as_json: bool) -> None:
-        self._queue = queue
+class Taking:
+    """Takes deliveries, writes them out, and settles them or says how. What depends on where they come
+    from is in the methods at the end."""
+
+    def __init__(self, lease: float | None, as_json: bool) -> None:
         self._lease = lease
-        self._dead = dead
         self._as_json = as_json
 
-    def _take(self, count: int, wait: float) -> list[Delivery]:
-        if self._dead:
-            return self._queue.receive_dead(count, wait=wait, lease=self._lease)
-        return self._queue.receive_many(count, wait=wait, lease=self._lease)
-
     def and_hold(self, count: int, wait: float) -> None:
-        got = self._take(count, wait)
+        got = self.take(count, wait)
         if not got:
             self._nothing()
         self._write(got, acked=False)
@@ -90,12 +89,12 @@ class _Taking:
     def and_ack(self, count: int, wait: float) -> None:
         taken, late = 0, 0
         while taken < count:
-            got = self._take(min(count - taken, _CHUNK), wait if not taken else 0)
+            got = self.take(min(count - taken, _CHUNK), wait if not taken else 0)
             if not got:
                 break
             taken += len(got)
             self._write(got, acked=True)
-            late += len(got) - len(self._queue.ack_many(got))
+            late += len(got) - self.ack(got)
         if not taken:
             self._nothing()
         if late:
@@ -111,13 +110,15 @@ class _Taking:
         try:
             if self._as_json:
                 for delivery in got:
-                    output.emit(output.message_json(delivery, delivery.receipt))
+                    output.emit(
+                        output.message_json(delivery, delivery.receipt) | self.also(delivery)
+                    )
             elif sys.stdout.isatty():
-                _table(got, acked)
+                _table(got, acked, self.also)
             else:
                 for delivery in got:
-                    tag = b"" if acked else delivery.receipt.encode() + b"\t"
-                    output.write(tag + delivery.body)
+                    tags = [] if acked else [*self.also(delivery).values(), delivery.receipt]
+                    output.write(b"".join(tag.encode() + b"\t" for tag in tags) + delivery.body)
             output.flush()
         except BaseException:
             self._give_back(got)
@@ -125,27 +126,17 @@ class _Taking:
 
     def _give_back(self, got: list[Delivery]) -> None:
         try:
-            self._queue.release_many(got)
+            self.release(got)
         except HoldfastError as error:
             output.note(f"could not give back {len(got)}: {error}; they come back by themselves")
 
     def _nothing(self) -> None:
         if not self._as_json:
-            what = "no dead letters" if self._dead else "nothing to receive"
-            output.note(f"{what} in {self._queue.name!r}{self._why()}")
+            output.note(self.nothing())
         raise typer.Exit(EMPTY)
 
-    def _why(self) -> str:
-        now = self._queue.stats()
-        if now.paused:
-            return "; it is paused"
-        waiting = [f"{n:,} {state}" for state in ("ready", "delayed", "leased", "dead")
-                   if (n := getattr(now, state))]  # fmt: skip
-        behind = "; what is ready waits behind others of its group" if now.ready else ""
-        return f" now ({', '.join(waiting)}{behind})" if waiting else ""
-
     def _say_what_next(self, got: list[Delivery]) -> None:
-        name, first = self._queue.name, got[0]
+        first = got[0]
         if until := first.lease_until:
             output.note(
                 f"leased until {durations.clock(until)} ({durations.ahead(until)}); then "
@@ -153,26 +144,81 @@ class _Taking:
             )
         else:
             output.note("leased until settled")
-        output.note(f"when done:  holdfast ack {_quoted(name)} {first.receipt}")
+        output.note(f"when done:  holdfast ack {shlex.join(self.settle_with(first))}")
+
+    def take(self, count: int, wait: float) -> list[Delivery]:
+        raise NotImplementedError
+
+    def ack(self, got: list[Delivery]) -> int:
+        """How many were still ours."""
+        raise NotImplementedError
+
+    def release(self, got: list[Delivery]) -> None:
+        raise NotImplementedError
+
+    def also(self, delivery: Delivery) -> dict[str, str]:
+        """What else must be told of a delivery."""
+        return {}
+
+    def settle_with(self, delivery: Delivery) -> list[str]:
+        """The arguments of `holdfast ack`."""
+        raise NotImplementedError
+
+    def nothing(self) -> str:
+        """Why there was nothing."""
+        raise NotImplementedError
 
 
-def _quoted(name: str) -> str:
-    from shlex import quote
+class _Receiving(Taking):
+    """From one queue, what is ready or what is dead."""
 
-    return quote(name)
+    def __init__(self, queue: Queue, lease: float | None, dead: bool, as_json: bool) -> None:
+        super().__init__(lease, as_json)
+        self._queue = queue
+        self._dead = dead
+
+    def take(self, count: int, wait: float) -> list[Delivery]:
+        if self._dead:
+            return self._queue.receive_dead(count, wait=wait, lease=self._lease)
+        return self._queue.receive_many(count, wait=wait, lease=self._lease)
+
+    def ack(self, got: list[Delivery]) -> int:
+        return len(self._queue.ack_many(got))
+
+    def release(self, got: list[Delivery]) -> None:
+        self._queue.release_many(got)
+
+    def settle_with(self, delivery: Delivery) -> list[str]:
+        return [self._queue.name, delivery.receipt]
+
+    def nothing(self) -> str:
+        what = "no dead letters" if self._dead else "nothing to receive"
+        return f"{what} in {self._queue.name!r}{why_nothing(self._queue.stats())}"
 
 
-def _table(got: list[Delivery], acked: bool) -> None:
+def why_nothing(now: Stats) -> str:
+    """Where the messages of a queue are, if none can be taken."""
+    if now.paused:
+        return "; it is paused"
+    waiting = [f"{n:,} {state}" for state in ("ready", "delayed", "leased", "dead")
+               if (n := getattr(now, state))]  # fmt: skip
+    behind = "; what is ready waits behind others of its group" if now.ready else ""
+    return f" now ({', '.join(waiting)}{behind})" if waiting else ""
+
+
+def _table(got: list[Delivery], acked: bool, also: Callable[[Delivery], dict[str, str]]) -> None:
     grouped, tagged = any(d.group for d in got), any(d.attributes for d in got)
     died, ranked = any(d.death for d in got), any(d.priority for d in got)
     optional = {"priority": ranked, "group": grouped, "attributes": tagged, "died of": died}
-    columns = ["id" if acked else "receipt", "receives", "sent"]
+    columns = list(also(got[0]))
+    columns += ["id" if acked else "receipt", "receives", "sent"]
     columns += [name for name, wanted in optional.items() if wanted]
     made = output.table(
         *columns, "body", right=("receives", "priority"), fold=("body", "attributes")
     )
     for d in got:
-        row = [d.id if acked else d.receipt, str(d.receives), durations.ago(d.sent_at)]
+        row = [*also(d).values()]
+        row += [d.id if acked else d.receipt, str(d.receives), durations.ago(d.sent_at)]
         row += [str(d.priority)] * ranked + [output.preview((d.group or "").encode())] * grouped
         row += [", ".join(f"{k}={v}" for k, v in d.attributes.items())] * tagged
         row += [output.preview(d.death.reason.encode()) if d.death else ""] * died

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, BinaryIO, NoReturn
 
 import typer
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn
@@ -17,50 +17,56 @@ from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn
 from holdfast.cli import durations, jsonl, lines, output
 from holdfast.cli.lines import Line
 from holdfast.cli.options import Json, QueueName, Url, connected, pairs
-from holdfast.client._sync.queue import Queue
 from holdfast.engine import calls
 from holdfast.errors import HoldfastError, InvalidArgument
 from holdfast.message import MessageId, Outgoing
 
+Bodies = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="BODY…", help="A message each; - is all of stdin.", show_default=False),
+]
+ByLine = Annotated[
+    bool, typer.Option("--lines", help="Each line of stdin (or --file) is a message.")
+]
+ByJson = Annotated[
+    bool, typer.Option("--jsonl", help='Each line is an object: {"body": …, "delay": "5m", …}.')
+]
+File = Annotated[Path | None, typer.Option("--file", "-f", help="Read this file instead of stdin.")]
+Delay = Annotated[
+    str | None, typer.Option(metavar="DURATION", help="Ready only after so long: 30s, 5m, 2h.")
+]
+Due = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Ready only at this time (ISO 8601).")
+]
+Priority = Annotated[int, typer.Option(metavar="0-9", help="Higher goes first.")]
+Group = Annotated[
+    str | None, typer.Option(metavar="NAME", help="One at a time, in order, within a group.")
+]
+DedupId = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Send only once within the dedup window.")
+]
+Ttl = Annotated[
+    str | None, typer.Option(metavar="DURATION", help="Gone if nobody took it for so long.")
+]
+Attributes = Annotated[
+    list[str] | None,
+    typer.Option("--attribute", "-a", metavar="NAME=VALUE", help="Repeatable."),
+]
+
 
 def send(
     queue: QueueName,
-    body: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="BODY…", help="A message each; - is all of stdin.", show_default=False
-        ),
-    ] = None,
-    by_line: Annotated[
-        bool, typer.Option("--lines", help="Each line of stdin (or --file) is a message.")
-    ] = False,
-    by_json: Annotated[
-        bool,
-        typer.Option("--jsonl", help='Each line is an object: {"body": …, "delay": "5m", …}.'),
-    ] = False,
-    file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="Read this file instead of stdin.")
-    ] = None,
-    delay: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Ready only after so long: 30s, 5m, 2h.")
-    ] = None,
-    due: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Ready only at this time (ISO 8601).")
-    ] = None,
-    priority: Annotated[int, typer.Option(metavar="0-9", help="Higher goes first.")] = 0,
-    group: Annotated[
-        str | None, typer.Option(metavar="NAME", help="One at a time, in order, within a group.")
-    ] = None,
-    dedup_id: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Send only once within the dedup window.")
-    ] = None,
-    ttl: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Gone if nobody took it for so long.")
-    ] = None,
-    attribute: Annotated[
-        list[str] | None,
-        typer.Option("--attribute", "-a", metavar="NAME=VALUE", help="Repeatable."),
-    ] = None,
+    body: Bodies = None,
+    by_line: ByLine = False,
+    by_json: ByJson = False,
+    file: File = None,
+    delay: Delay = None,
+    due: Due = None,
+    priority: Priority = 0,
+    group: Group = None,
+    dedup_id: DedupId = None,
+    ttl: Ttl = None,
+    attribute: Attributes = None,
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -80,7 +86,23 @@ def send(
     A JSON line may have body (text or any JSON) or body_base64, delay, due, priority, attributes,
     group, dedup_id and ttl; the options given here are for lines that say nothing else.
     """
-    common = Outgoing(
+    common = outgoing(delay, due, priority, attribute, group, dedup_id, ttl)
+    words = Words(common, body, by_line, by_json, file)
+    with words.opened(), connected(url) as client:
+        words.go(queue, client.queue(queue).send_many, "sent", json)
+
+
+def outgoing(
+    delay: str | None,
+    due: str | None,
+    priority: int,
+    attribute: list[str] | None,
+    group: str | None,
+    dedup_id: str | None,
+    ttl: str | None,
+) -> Outgoing:
+    """What the options say of every message."""
+    return Outgoing(
         b"",
         delay=durations.optional_seconds(delay, "--delay"),
         due=durations.moment(due, "--due") if due is not None else None,
@@ -90,15 +112,47 @@ def send(
         dedup_id=dedup_id,
         ttl=durations.optional_seconds(ttl, "--ttl"),
     )
-    _check(common, body, by_line, by_json, file)
-    if by_line or by_json:
-        with lines.opened(file) as stream, connected(url) as client:
-            sending = _Stream(client.queue(queue), common, by_json, json)
-            sending.run(lines.batches(stream))
-        return
-    messages = [replace(common, body=b) for b in _bodies(body, file)]
-    with connected(url) as client:
-        _print(client.queue(queue).send_many(messages), json)
+
+
+Sending = Callable[[Sequence[Any]], list[MessageId]]
+
+
+class Words:
+    """What was asked for on the command line, checked before anything is connected to."""
+
+    def __init__(
+        self,
+        common: Outgoing,
+        body: list[str] | None,
+        by_line: bool,
+        by_json: bool,
+        file: Path | None,
+    ) -> None:
+        _check(common, body, by_line, by_json, file)
+        self._common = common
+        self._by_line, self._by_json = by_line, by_json
+        self._file = file
+        self._stream: BinaryIO | None = None
+        self._messages: list[Outgoing] = []
+        if not (by_line or by_json):
+            self._messages = [replace(common, body=b) for b in _bodies(body, file)]
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """What is to be read line by line can be read, or nobody is asked to connect."""
+        if not (self._by_line or self._by_json):
+            yield
+            return
+        with lines.opened(self._file) as self._stream:
+            yield
+
+    def go(self, name: str, send: Sending, verb: str, as_json: bool) -> None:
+        """Send to a queue, or publish on a topic, of that name."""
+        if self._stream is None:
+            _print(send(self._messages), as_json)
+            return
+        going = _Stream(name, send, verb, self._common, self._by_json, as_json)
+        going.run(lines.batches(self._stream))
 
 
 def _check(
@@ -140,8 +194,18 @@ def _print(ids: Iterable[MessageId], as_json: bool) -> None:
 class _Stream:
     """Sends batches of lines and keeps count, so that whatever ends it can be told exactly."""
 
-    def __init__(self, queue: Queue, common: Outgoing, by_json: bool, as_json: bool) -> None:
-        self._queue = queue
+    def __init__(
+        self,
+        name: str,
+        send: Sending,
+        verb: str,
+        common: Outgoing,
+        by_json: bool,
+        as_json: bool,
+    ) -> None:
+        self._name = name
+        self._send_many = send
+        self._verb = verb
         self._as_json = as_json
         self._make = partial(_from_json if by_json else _from_text, common)
         self.sent = self.duplicates = 0
@@ -173,7 +237,7 @@ class _Stream:
         self._deliver(messages)
 
     def _deliver(self, messages: Sequence[Any]) -> None:
-        ids = self._queue.send_many(messages)
+        ids = self._send_many(messages)
         fresh = sum(not id_.duplicate for id_ in ids)
         self.sent += fresh
         self.duplicates += len(ids) - fresh
@@ -183,7 +247,7 @@ class _Stream:
 
     def _so_far(self) -> str:
         twice = f" ({self.duplicates:,} more were duplicates)" if self.duplicates else ""
-        return f"sent {output.several(self.sent, 'message')} to {self._queue.name!r}{twice}"
+        return f"{self._verb} {output.several(self.sent, 'message')} to {self._name!r}{twice}"
 
     def _explain(self, error: HoldfastError) -> NoReturn:
         raise type(error)(f"{error}; {self._so_far()} before that") from error

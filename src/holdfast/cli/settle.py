@@ -9,7 +9,10 @@ from typing import Annotated
 import typer
 
 from holdfast.cli import durations, output
-from holdfast.cli.options import Json, QueueName, Receipts, Url, connected
+from holdfast.cli.options import Json, Peer, QueueName, Receipts, Url, connected
+from holdfast.client._sync.client import Client
+from holdfast.client._sync.queue import Queue
+from holdfast.client._sync.subscription import Subscription
 from holdfast.errors import InvalidArgument
 from holdfast.message import parse_receipt
 
@@ -17,7 +20,24 @@ STALE = 3
 _BATCH = 1000
 
 
-def ack(queue: QueueName, receipts: Receipts, url: Url = None, json: Json = False) -> None:
+Consumer = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ID",
+        help="The name is a topic's, and this consumer observed it.",
+        show_default=False,
+    ),
+]
+
+
+def ack(
+    queue: QueueName,
+    receipts: Receipts,
+    consumer: Consumer = None,
+    peer: Peer = "",
+    url: Url = None,
+    json: Json = False,
+) -> None:
     """Done: settle deliveries, so that their messages are gone for good.
 
     A receipt names one delivery: if its lease ended and the message went to somebody else, it is
@@ -26,9 +46,10 @@ def ack(queue: QueueName, receipts: Receipts, url: Url = None, json: Json = Fals
     \b
     holdfast ack orders 1599352749159-4@17
     holdfast receive orders -n 50 --json | jq -r .receipt | holdfast ack orders -
+    holdfast ack prices 1599352749159-4@17 --consumer billing      what `observe` took
     """
     with connected(url) as client:
-        _settle(receipts, client.queue(queue).ack_many, "acked", json)
+        _settle(receipts, _place(client, queue, consumer, peer).ack_many, "acked", json)
 
 
 def nack(
@@ -46,6 +67,8 @@ def nack(
     bury: Annotated[
         str | None, typer.Option(metavar="REASON", help="Hopeless: straight to the dead letters.")
     ] = None,
+    consumer: Consumer = None,
+    peer: Peer = "",
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -64,7 +87,7 @@ def nack(
         raise InvalidArgument("give --release, or --bury, or --delay and --error: one of the three")
     seconds = durations.seconds(delay or "0", "--delay")
     with connected(url) as client:
-        q = client.queue(queue)
+        q = _place(client, queue, consumer, peer)
         if release:
             _settle(receipts, q.release_many, "released", json)
         elif bury is not None:
@@ -84,6 +107,8 @@ def extend(
     lease: Annotated[
         str, typer.Option(metavar="DURATION", help="The lease ends so long from now; 0: never.")
     ],
+    consumer: Consumer = None,
+    peer: Peer = "",
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -94,8 +119,16 @@ def extend(
     """
     seconds = durations.seconds(lease, "--lease")
     with connected(url) as client:
-        q = client.queue(queue)
+        q = _place(client, queue, consumer, peer)
         _settle(receipts, lambda some: q.extend_many(some, seconds), "extended", json)
+
+
+def _place(client: Client, name: str, consumer: str | None, peer: str) -> Queue | Subscription:
+    if consumer is not None:
+        return client.topic(name).subscription(consumer, peer=peer)
+    if peer:
+        raise InvalidArgument("--peer is one of a consumer's: give --consumer too")
+    return client.queue(name)
 
 
 def _settle(

@@ -12,6 +12,7 @@ and what was taken for them is given back.
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -202,6 +203,8 @@ class Session:
             seats = [self._seat("observe", Seat(name, consumer, peer)) for name in topics]
         if not seats:
             raise Refused(f"{self.who.name} may observe none of the topics of {consumer!r}")
+        # Any may be first, so that a busy topic does not keep the others from being observed.
+        random.shuffle(seats)
         seconds = self._wait(wait)
 
         async def take(place: AsyncSubscription, n: int) -> list[AsyncDelivery]:

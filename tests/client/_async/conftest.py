@@ -10,7 +10,8 @@ from holdfast import AsyncClient, AsyncQueue
 
 
 @pytest.fixture
-async def hf(url: str) -> AsyncIterator[AsyncClient]:
+async def hf(way: str, request: pytest.FixtureRequest) -> AsyncIterator[AsyncClient]:
+    url = request.getfixturevalue("url" if way == "direct" else "door_url")
     async with holdfast.connect_async(url) as client:
         yield client
 

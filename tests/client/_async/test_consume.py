@@ -20,6 +20,7 @@ async def test_consuming_hands_out_everything_and_acks_it(q: AsyncQueue) -> None
     assert (stats.total, stats.acked) == (0, 250)
 
 
+@pytest.mark.direct("it looks into the journal")
 async def test_acks_are_gathered_into_few_calls(hf: AsyncClient, q: AsyncQueue) -> None:
     await q.configure(journal=True)
     await q.send_many([b"x"] * 300)

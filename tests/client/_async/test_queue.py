@@ -194,6 +194,7 @@ async def test_ensure_sends_once_while_the_message_is_there(q: AsyncQueue) -> No
     assert not (await q.ensure("job-7", b"x")).duplicate
 
 
+@pytest.mark.direct("events are not offered through a server")
 async def test_events_tell_what_happens_one_per_message(q: AsyncQueue) -> None:
     async with q.events() as events:
         await q.send_many([b"a", b"b"])
@@ -203,6 +204,7 @@ async def test_events_tell_what_happens_one_per_message(q: AsyncQueue) -> None:
     assert len({e.id for e in seen if e}) == 2
 
 
+@pytest.mark.direct("the journal is not offered through a server")
 async def test_the_journal_keeps_what_nobody_listened_to(q: AsyncQueue) -> None:
     await q.configure(journal=True)
     mid = await q.send(b"x", priority=4)
@@ -227,6 +229,7 @@ async def test_purge_takes_away_what_it_is_told_to(q: AsyncQueue) -> None:
     assert await q.purge() == 1
 
 
+@pytest.mark.direct("the server has its own")
 async def test_the_reaper_tends_queues_that_nobody_polls(hf: AsyncClient, q: AsyncQueue) -> None:
     await q.send_many([b"leased", Outgoing(b"delayed", delay=0.05)])
     await q.receive(lease=0.05)

@@ -11,7 +11,8 @@ from holdfast import Client, Queue
 
 
 @pytest.fixture
-def hf(url: str) -> Iterator[Client]:
+def hf(way: str, request: pytest.FixtureRequest) -> Iterator[Client]:
+    url = request.getfixturevalue("url" if way == "direct" else "door_url")
     with holdfast.connect(url) as client:
         yield client
 

@@ -21,6 +21,7 @@ def test_consuming_hands_out_everything_and_acks_it(q: Queue) -> None:
     assert (stats.total, stats.acked) == (0, 250)
 
 
+@pytest.mark.direct("it looks into the journal")
 def test_acks_are_gathered_into_few_calls(hf: Client, q: Queue) -> None:
     q.configure(journal=True)
     q.send_many([b"x"] * 300)

@@ -193,6 +193,7 @@ def test_ensure_sends_once_while_the_message_is_there(q: Queue) -> None:
     assert not (q.ensure("job-7", b"x")).duplicate
 
 
+@pytest.mark.direct("events are not offered through a server")
 def test_events_tell_what_happens_one_per_message(q: Queue) -> None:
     with q.events() as events:
         q.send_many([b"a", b"b"])
@@ -202,6 +203,7 @@ def test_events_tell_what_happens_one_per_message(q: Queue) -> None:
     assert len({e.id for e in seen if e}) == 2
 
 
+@pytest.mark.direct("the journal is not offered through a server")
 def test_the_journal_keeps_what_nobody_listened_to(q: Queue) -> None:
     q.configure(journal=True)
     mid = q.send(b"x", priority=4)
@@ -226,6 +228,7 @@ def test_purge_takes_away_what_it_is_told_to(q: Queue) -> None:
     assert q.purge() == 1
 
 
+@pytest.mark.direct("the server has its own")
 def test_the_reaper_tends_queues_that_nobody_polls(hf: Client, q: Queue) -> None:
     q.send_many([b"leased", Outgoing(b"delayed", delay=0.05)])
     q.receive(lease=0.05)

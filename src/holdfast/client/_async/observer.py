@@ -59,7 +59,7 @@ class AsyncObserver:
         while True:
             seats = await self.seats()
             # By chance, and not in turn: the server makes one of these for each call.
-            turn = random.randrange(len(seats))  # noqa: S311 (nothing secret)
+            turn = random.randrange(len(seats))
             got: list[AsyncDelivery] = []
             for seat in seats[turn:] + seats[:turn]:
                 got += await seat.observe(count - len(got), lease=lease)

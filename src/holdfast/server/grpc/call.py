@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 import grpc
@@ -32,6 +33,10 @@ A = TypeVar("A")
 S = TypeVar("S", bound="Served")
 
 _SCHEME = "bearer "
+# What every gRPC client takes unless told otherwise is 4 MB.
+_ANSWER_BYTES = 3_500_000
+# For what goes with a body: ids, attributes.
+_ROUND_IT = 200
 STOPPING = "this server is stopping; connect again, it or another one will answer"
 
 
@@ -86,6 +91,9 @@ class Desk:
             me = asyncio.current_task()
             if self.quieting and not (me and me.cancelling()):
                 return []
+            # The caller went away in the moment in which there was something for it.
+            if task.done() and not task.cancelled() and task.exception() is None:
+                self.aside(give_back(task.result()))
             raise
         finally:
             self._waiting.discard(task)
@@ -114,6 +122,7 @@ class Call:
         self.desk = desk
         self.session = session
         self.context = context
+        self._taken: list[AsyncDelivery] = []
 
     def wait(self, wait_ms: int) -> float:
         """Seconds to wait, shortened so that the answer is there before the deadline."""
@@ -124,23 +133,48 @@ class Call:
         return min(seconds, max(left - min(0.1, left / 5), 0.001))
 
     async def take(
-        self, taking: Callable[[Seconds], Coroutine[Any, Any, list[AsyncDelivery]]], wait_ms: int
+        self,
+        taking: Callable[[Seconds], Coroutine[Any, Any, list[AsyncDelivery]]],
+        wait_ms: int,
+        *,
+        settled: bool = False,
     ) -> list[AsyncDelivery]:
-        """What `taking` takes for this caller. If the caller is gone by then, it is given back."""
+        """What `taking` takes for this caller, as much of it as fits into an answer; the rest, and
+        all of it if the call fails after this, is given back. `settled`: there is no giving back."""
         seconds = self.wait(wait_ms)
         if seconds > 0:
             got = await self.desk.until_quiet(taking(seconds))
         else:
             got = await taking(seconds)
-        if got:
-            gone = functools.partial(self._unless_gone, got)
-            self.context.add_done_callback(gone)  # type: ignore[arg-type] # the stubs say no argument
-        return got
+        if settled or not got:
+            return got
+        fit = _fitting(got)
+        if rest := got[fit:]:
+            self.desk.aside(give_back(rest))
+        self._taken = got[:fit]
+        return self._taken
 
-    def _unless_gone(self, got: list[AsyncDelivery], context: Context) -> None:
-        # Also called at the end of a call whose answer went out: then nothing is to be done.
-        if context.cancelled():
-            self.desk.aside(give_back(got))
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Inside, what was taken is given back if the answer is never made. Once it is on its way
+        nobody can tell whether it arrives: the lease decides."""
+        try:
+            yield
+        except BaseException:
+            if self._taken:
+                self.desk.aside(give_back(self._taken))
+            raise
+
+
+def _fitting(got: Sequence[AsyncDelivery]) -> int:
+    """How many fit; one always does. gRPC does not tell us that a client has turned down an answer
+    for its size, and the messages would be away until their lease ends."""
+    size = 0
+    for n, delivery in enumerate(got):
+        size += delivery.size + _ROUND_IT
+        if size > _ANSWER_BYTES and n:
+            return n
+    return len(got)
 
 
 class Served(Protocol):
@@ -158,7 +192,7 @@ def unary(
         desk.busy += 1
         try:
             call = desk.admit(context, settles=settles)
-            with desk.meter.holding(request.ByteSize()):
+            with desk.meter.holding(request.ByteSize()), call.answering():
                 return await method(self, request, call)
         except Exception as error:
             await refuse(context, error)

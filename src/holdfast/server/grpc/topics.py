@@ -73,6 +73,7 @@ class Topics(Places, BrokerServicer):
                 auto_ack=request.auto_ack,
             ),
             request.wait_ms,
+            settled=request.auto_ack,
         )
         return _answer(got, settled=request.auto_ack)
 

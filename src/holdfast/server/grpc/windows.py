@@ -75,8 +75,10 @@ class Window:
                 self.drop(key)
             self._earliest = min((h.until for h in self.held.values()), default=math.inf)
         if not self._changed.is_set():
+            # Not wait_for: before Python 3.12 it can swallow a cancellation.
             try:
-                await asyncio.wait_for(self._changed.wait(), min(seconds, self._earliest - now))
+                async with asyncio.timeout(min(seconds, self._earliest - now)):
+                    await self._changed.wait()
             except TimeoutError:
                 return
         self._changed.clear()

@@ -215,6 +215,9 @@ class Connection(asyncio.Protocol):
         work = self._advance()
         if work is not None:
             self.task = self.door.loop.create_task(self._work(work))
+            # Whose client is gone may still have something to give back: the door waits for it.
+            self.door.working.add(self.task)
+            self.task.add_done_callback(self.door.working.discard)
 
     async def _work(self, work: Work | None) -> None:
         try:

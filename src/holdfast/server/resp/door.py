@@ -31,6 +31,7 @@ class RespDoor:
         self.meter = meter
         self.table = TABLE
         self.connections: set[Connection] = set()
+        self.working: set[asyncio.Task[None]] = set()
         self.started = time.time()
         self.address = ""
         self._where = (host, port)
@@ -75,11 +76,12 @@ class RespDoor:
                 await asyncio.wait_for(self.parted.wait(), left)
             except TimeoutError:
                 break
-        cut = [c.task for c in self.connections if c.task is not None]
         for connection in list(self.connections):
             connection.abort()
-        if cut:
-            await asyncio.wait(cut, timeout=max(deadline_s, 1.0))
+        while self.connections:  # they are told in the next turn of the loop
+            await asyncio.sleep(0)
+        if self.working:
+            await asyncio.wait(self.working, timeout=max(deadline_s, 1.0))
         if self._server is not None:
             await self._server.wait_closed()
             self._server = None

@@ -62,9 +62,7 @@ def auth(caller: Connection, args: list[bytes]) -> Reply:
 def _enter(caller: Connection, user: bytes, secret: bytes) -> None:
     """A token says who it is; a user's name, if one is given, must not say otherwise."""
     try:
-        who = caller.door.gate.enter(
-            secret.decode("utf-8", "surrogateescape"), peer=caller.peer
-        )
+        who = caller.door.gate.enter(secret.decode("utf-8", "surrogateescape"), peer=caller.peer)
     except Unauthenticated:
         who = None
     known = who is not None and (

@@ -19,6 +19,9 @@ from holdfast.server.resp.held import ids_of
 from holdfast.server.resp.writer import NIL, Encoded, Failure, Reply
 from holdfast.settings import IF_SET
 
+# Of bulk strings up to a length; ids are much shorter, receipts mostly.
+_HEADS = [b"$%d\r\n" % size for size in range(1024)]
+
 
 async def push(caller: Connection, args: list[bytes]) -> Reply:
     ids = await caller.session.send_bodies(text(args[0], "key"), args[1:])
@@ -96,15 +99,22 @@ def _pairs(caller: Connection, key: str, got: list[AsyncDelivery]) -> Encoded:
     ids = ids_of(got)
     caller.held.remember(key, got, ids)
     parts = [b"*%d\r\n" % len(got)]
+    heads, short = _HEADS, len(_HEADS)
     for d, name in zip(got, ids, strict=True):
         body = d.body
-        parts.append(b"*2\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(name), name, len(body), body))
+        size = len(body)
+        head = heads[size] if size < short else b"$%d\r\n" % size
+        parts += (b"*2\r\n", heads[len(name)], name, b"\r\n", head, body, b"\r\n")
     return Encoded(b"".join(parts))
 
 
 def _ids(ids: Sequence[bytes]) -> Encoded:
-    wires = [b"$%d\r\n%b\r\n" % (len(i), i) for i in ids]
-    return Encoded(b"*%d\r\n%b" % (len(wires), b"".join(wires)))
+    # One join of parts that are there already: formatting each costs twice as much.
+    parts = [b"*%d\r\n" % len(ids)]
+    for name in ids:
+        head = _HEADS[len(name)] if len(name) < len(_HEADS) else b"$%d\r\n" % len(name)
+        parts += (head, name, b"\r\n")
+    return Encoded(b"".join(parts))
 
 
 def _encoded(ids: Sequence[str]) -> list[bytes]:
