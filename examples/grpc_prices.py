@@ -33,7 +33,8 @@ def main(address: str) -> None:
                 seen += 1
             if seen == 3:
                 break
-        stream.cancel()  # what it held and nobody acked would be given back now
+        # What it held and nobody acked would be given back now.
+        stream.cancel()  # type: ignore[no-untyped-call]
         stats = broker.Stats(pb.StatsRequest(seat=seat))
         print(f"acked {stats.acked}, left {stats.ready + stats.leased}")
 

@@ -8,6 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.server.serving import serving
+from tests.servers import standalone
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -42,6 +45,12 @@ def test_typed_orders(tmp_path: Path) -> None:
     out = run(tmp_path, "typed_orders.py")
     assert "an order for oolong" in out
     assert "put aside: the codec cannot decode the body of" in out
+
+
+def test_grpc_prices(tmp_path: Path) -> None:
+    with standalone(tmp_path) as url, serving(tmp_path / "serve", url) as server:
+        out = run(tmp_path, "grpc_prices.py", server.ready["grpc"])
+    assert "prices: 250 cents\nprices: 275 cents\nprices: 260 cents\nacked 3, left 0" in out
 
 
 def test_ordered_steps(tmp_path: Path) -> None:

@@ -4,17 +4,13 @@ A door turns bytes into calls on a `Session` and answers back into bytes; it dec
 Session is one principal's view: each verb checks rights and limits, then runs the same client that
 a Python program would use.
 
-Waiting never takes anything (`client/_async/waiting.py`), and taking never waits: so a caller who goes
-away while it waits holds nothing, and one who goes away in the moment of taking is noticed here,
-and what was taken for them is given back.
+What it takes for a caller who goes away meanwhile is given back: see `taking.py`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import random
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -23,13 +19,11 @@ from holdfast.client._async.client import AsyncClient
 from holdfast.client._async.delivery import AsyncDelivery, AsyncHandful
 from holdfast.client._async.queue import AsyncQueue
 from holdfast.client._async.subscription import AsyncSubscription
-from holdfast.client._async.waiting import wait_any
-from holdfast.engine import calls
-from holdfast.engine.keys import QueueRef
 from holdfast.engine.replies import Mode, Stats, SubscriptionInfo
-from holdfast.errors import HoldfastError, InvalidArgument, Refused
+from holdfast.errors import InvalidArgument, Refused
 from holdfast.filters import Filter
 from holdfast.message import Message, MessageId, Outgoing, State, body_bytes
+from holdfast.server import taking
 from holdfast.server.access import Kind, Principal
 from holdfast.server.limits import Limits
 from holdfast.settings import Lease, Seconds, Settings, milliseconds
@@ -142,15 +136,13 @@ class Session:
         places = [self._queue("receive", name) for name in named]
         self.limits.check_batch(count, "messages")
 
+        if dead:
+            return await taking.first_dead(places, count, self._wait(wait), lease)
+
         async def take(place: AsyncQueue, n: int) -> list[AsyncDelivery]:
-            if dead:
-                return await place.receive_dead(n, lease=lease)
             return await place.receive_many(n, lease=lease)
 
-        if dead and wait:
-            # Dead letters have a marker of their own, on which a plain receive waits well.
-            return await places[0].receive_dead(count, wait=self._wait(wait), lease=lease)
-        return await self._take(places, count, self._wait(wait), take)
+        return await taking.first(places, count, self._wait(wait), take)
 
     async def receive_rounds(
         self, queue: str, count: int, rounds: int, *, lease: Lease = None
@@ -161,17 +153,10 @@ class Session:
         answers: list[list[AsyncDelivery]] = []
 
         async def take() -> list[AsyncDelivery]:
-            refs = await place.refs()
-            if len(refs) > 1:
-                for _ in range(rounds):
-                    answers.append(await place.receive_many(count, lease=lease))
-            else:
-                calls_ = [calls.receive(refs[0], count, lease, 0) for _ in range(rounds)]
-                for reply in await place.transport.run_many(calls_):
-                    answers.append(await place._take(refs[0], reply, dead=False))
+            answers.extend(await place.receive_rounds(count, rounds, lease=lease))
             return [delivery for got in answers for delivery in got]
 
-        await _kept(take())
+        await taking.kept(take())
         return answers
 
     async def recover(
@@ -180,7 +165,7 @@ class Session:
         """Take over what has been in hand for so long."""
         place = self._queue("recover", queue)
         self.limits.check_batch(count, "messages")
-        return await _kept(place.recover(count, elapsed=elapsed, lease=lease))
+        return await taking.kept(place.recover(count, elapsed=elapsed, lease=lease))
 
     async def observe(
         self,
@@ -210,36 +195,13 @@ class Session:
         async def take(place: AsyncSubscription, n: int) -> list[AsyncDelivery]:
             return await place.observe(n, lease=lease)
 
-        got = await self._take(seats, count, seconds, take)
+        got = await taking.first(seats, count, seconds, take)
         if auto_ack:
             for seat in seats:
                 mine = [d for d in got if d.batch.queue is seat]
                 if mine:
                     await seat.ack_many(mine)
         return got
-
-    async def _take(
-        self,
-        places: Sequence[Any],
-        count: int,
-        wait: float,
-        take: Callable[[Any, int], Awaitable[list[AsyncDelivery]]],
-    ) -> list[AsyncDelivery]:
-        give_up = time.monotonic() + wait
-        while True:
-            got: list[AsyncDelivery] = []
-            try:
-                for place in places:
-                    got += await _kept(take(place, count - len(got)))
-                    if len(got) >= count:
-                        break
-            except BaseException:
-                await give_back(got)
-                raise
-            left = give_up - time.monotonic()
-            if got or left <= 0:
-                return got
-            await wait_any(places, left)
 
     async def touch(self, seat: Seat) -> None:
         """Be seen there without taking anything."""
@@ -256,13 +218,9 @@ class Session:
     async def ack_batches(self, queue: str, batches: Sequence[AsyncHandful]) -> list[list[int]]:
         """All deliveries of each batch, by one receipt. Of each: positions of those not current."""
         at = self._queue("ack", queue)
-        refs = await at.refs()
-        settle = []
         for batch in batches:
             self.limits.check_batch(batch.size, "receipts")
-            ref = refs[batch.shard] if batch.shard < len(refs) else QueueRef(queue, batch.shard)
-            settle.append(calls.ack(ref, [calls.batch_receipt(batch)]))
-        return await at.transport.run_many(settle)
+        return await at.ack_batches(batches)
 
     async def nack(
         self,
@@ -425,29 +383,3 @@ class Session:
         target = self._client.topic(topic)
         self.who.require("delete", "topic", topic)
         await target.delete()
-
-
-async def _kept(taking: Awaitable[list[AsyncDelivery]]) -> list[AsyncDelivery]:
-    """The answer, or, if the one it is for goes away meanwhile, nothing is kept for them."""
-    task = asyncio.ensure_future(taking)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        try:
-            got = await task
-        except (HoldfastError, asyncio.CancelledError):
-            got = []
-        await give_back(got)
-        raise
-
-
-async def give_back(deliveries: Sequence[AsyncDelivery]) -> None:
-    """Ready again at once, at the head, as if never handed out."""
-    by_place: dict[int, list[AsyncDelivery]] = {}
-    for delivery in deliveries:
-        by_place.setdefault(id(delivery.batch.queue), []).append(delivery)
-    for mine in by_place.values():
-        try:
-            await mine[0].batch.queue.release_many(mine)
-        except HoldfastError:
-            continue  # their leases end by themselves

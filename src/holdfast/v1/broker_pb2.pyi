@@ -22,12 +22,16 @@ Credentials travel as metadata: `authorization: Bearer TOKEN`, or as a client ce
 
 Errors have a gRPC status, a text for people, and one google.rpc.ErrorInfo in the details:
   domain    "holdfast"
-  reason    the stable code word: INVALID, FULL, STALE, REFUSED, UNAUTHENTICATED, …
+  reason    the stable code word: INVALID, FULL, STALE, REFUSED, NOAUTH, …
   metadata  retryable: "true" if the same call may succeed later
 docs/grpc.md lists them.
 
-Deadlines are honoured: a call that waits answers, empty-handed, before its deadline. A call that
-is cancelled, or whose connection is lost, gives back what it had taken.
+Deadlines are honoured: a call that waits answers, empty-handed, before its deadline, and one that is
+cancelled while it waits holds nothing. What was in an answer that never arrived comes back when its
+lease ends; what a stream handed out, when the stream ends.
+
+An answer stays below the 4 MB that clients take by default, unless a single message is larger: so
+fewer messages than asked for may come although more are ready.
 """
 
 from collections import abc as _abc

@@ -125,9 +125,11 @@ def test_a_server_that_comes_back_is_found_again(door: Running, url: str, name: 
         q = hf.queue(name)
         q.send(b"before")
         door.close_door()
-        with holdfast.connect(url, check="off") as direct:
-            with after(0.5, direct, lambda _: reopen(door)):
-                q.send(b"after")
+        with (
+            holdfast.connect(url, check="off") as direct,
+            after(0.5, direct, lambda _: reopen(door)),
+        ):
+            q.send(b"after")
         assert [d.body for d in q.receive_many(5, wait=5)] == [b"before", b"after"]
 
 

@@ -66,7 +66,7 @@ class Running:
         def session(_: Any) -> Any:
             return SimpleNamespace(send=_for_ever, send_bodies=_for_ever)
 
-        broker.session = session  # type: ignore[method-assign]
+        broker.session = session  # type: ignore[assignment,method-assign]
 
     def stop(self) -> None:
         self.close_door()

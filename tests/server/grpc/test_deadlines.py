@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 
 import grpc
 import pytest
@@ -111,7 +112,8 @@ async def test_an_answer_is_never_larger_than_a_client_takes_and_the_rest_is_giv
         assert len(got) in (1, 3)
         assert {d.receives for d in got} == {1}
         seen += [d.id for d in got]
-        await eventually(lambda: _leased(direct, name, len(seen)), what="the rest was given back")
+        held = partial(_leased, direct, name, len(seen))
+        await eventually(held, what="the rest was given back")
     assert seen == ids
 
 

@@ -65,7 +65,7 @@ TOPIC_CALLS: dict[str, tuple[Any, str]] = {
     "DeleteTopic": (pb.TopicRequest(topic="in.t"), "delete topic"),
 }
 # They name no queue or topic: anybody who is let in may ask, and sees what is theirs.
-FREE = {
+FREE: dict[str, dict[str, Any]] = {
     "Queues": {"ListQueues": pb.ListQueuesRequest()},
     "Broker": {
         "ListTopics": pb.ListTopicsRequest(),

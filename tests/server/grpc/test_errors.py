@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -27,14 +28,17 @@ def every_class(root: type[HoldfastError] = HoldfastError) -> Iterator[type[Hold
 
 
 def info_of(error: Any) -> Any:
-    status = rpc_status.from_call(error)
+    status: Any = rpc_status.from_call(error)
     assert status is not None
     info = ErrorInfo()
     assert status.details[0].Unpack(info)
     return info
 
 
-@pytest.mark.parametrize("cls", sorted(every_class(), key=lambda c: c.code), ids=lambda c: c.code)
+CLASSES = sorted(every_class(), key=lambda c: c.code)
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=[c.code for c in CLASSES])
 async def test_each_class_of_error_has_its_status_and_comes_back_as_itself(
     cls: type[HoldfastError], served: Opened, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,6 +57,14 @@ async def test_each_class_of_error_has_its_status_and_comes_back_as_itself(
     rebuilt = remote_errors.told(error)
     assert type(rebuilt) is cls
     assert str(rebuilt) == "what, which, why: ü"
+
+
+def test_each_class_of_error_is_on_the_page_about_grpc() -> None:
+    page = (Path(__file__).parents[3] / "docs/grpc.md").read_text("utf-8")
+    branches = {errors.TryAgain, errors.FixTheCall, errors.AcceptTheState, HoldfastError}
+    for cls in set(every_class()) - branches:
+        retryable = "yes" if issubclass(cls, TryAgain) else "no"
+        assert f"| `{cls.code}` | {cls.grpc_status} | {retryable} |" in page
 
 
 async def test_what_nobody_foresaw_is_logged_and_told_without_its_text(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -22,14 +23,14 @@ async def test_what_streams_held_comes_back_when_its_lease_ends(
     acked: set[str] = set()
     with serving(tmp_path, valkey) as server:
         async with grpc.aio.insecure_channel(server.ready["grpc"]) as channel:
-            stub = QueuesStub(channel)
+            stub: Any = QueuesStub(channel)
             request = pb.ReceiveStreamRequest(
                 queues=[name], lease_ms=2_000, flow=pb.Flow(max_in_flight=20, heartbeat=True)
             )
             streams = [stub.ReceiveStream(request) for _ in range(2)]
             for stream in streams:
                 first = await stream.read()
-                done = await stub.Ack(  # type: ignore[misc]
+                done = await stub.Ack(
                     pb.AckRequest(queue=name, receipts=[d.receipt for d in first.deliveries[:5]])
                 )
                 acked |= {receipt.partition("@")[0] for receipt in done.receipts}

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from holdfast import AsyncClient
+from holdfast import AsyncClient, AsyncDelivery
 from holdfast.errors import by_code
 from holdfast.server.limits import Limits
 from holdfast.v1 import broker_pb2 as pb
@@ -23,7 +23,7 @@ async def take(stream: Any, count: int, within: float = 5.0) -> list[pb.Delivery
     async with asyncio.timeout(within):
         while len(got) < count:
             answer = await stream.read()
-            assert answer is not grpc.aio.EOF, "the stream ended"
+            assert answer, "the stream ended"
             got += getattr(answer, "deliveries", None) or answer.records
     return got
 
@@ -135,7 +135,7 @@ async def test_a_cancelled_stream_gives_back_at_once_what_was_not_settled(
     got = await take(stream, 3)
     await served.queues.Ack(pb.AckRequest(queue=name, receipts=[got[0].receipt]))
     stream.cancel()
-    back = []
+    back: list[AsyncDelivery] = []
     while len(back) < 2:
         # Long before the lease of ten minutes ends.
         delivery = await q.receive(wait=5)
@@ -195,7 +195,7 @@ async def test_an_answer_of_a_stream_stays_below_what_clients_take(
 ) -> None:
     await direct.queue(name).send_many([bytes(400_000)] * 12)
     stream = receive(served, name, batch=100)
-    sizes = []
+    sizes: list[int] = []
     while sum(sizes) < 12:
         sizes.append(len((await stream.read()).deliveries))
     assert max(sizes) <= 3

@@ -24,6 +24,15 @@ class AsyncSettling(AsyncShards):
         """Settle many in one round trip. Returns those really removed, as they were given."""
         return await self._settle(deliveries, calls.ack)
 
+    async def ack_batches(self, batches: Sequence[AsyncHandful]) -> list[list[int]]:
+        """Settle all deliveries of each batch, by one receipt for it, in one round trip. For each:
+        the places in it of those that were not ours."""
+        acks = [
+            calls.ack(await self._ref(batch.shard), [calls.batch_receipt(batch)])
+            for batch in batches
+        ]
+        return await self.transport.run_many(acks)
+
     async def nack(
         self, delivery: AsyncDelivery | str, *, delay: Seconds = 0, error: str = ""
     ) -> bool:

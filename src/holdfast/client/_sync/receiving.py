@@ -44,6 +44,17 @@ class Receiving(Shards):
         """Up to `count` messages under one lease, in one round trip. Waits for the first one only."""
         return self._receive(count, wait, lease, dead=False)
 
+    def receive_rounds(
+        self, count: int, rounds: int, *, lease: Lease = None
+    ) -> list[list[Delivery]]:
+        """The same as so many `receive_many(count)`, one after the other, in one round trip."""
+        refs = self._shards()
+        if len(refs) > 1:
+            return [self.receive_many(count, lease=lease) for _ in range(rounds)]
+        takes = [self._receive_call(refs[0], count, lease, 0, dead=False) for _ in range(rounds)]
+        answers = self.transport.run_many(takes)
+        return [self._take(refs[0], reply, dead=False) for reply in answers]
+
     def receive_dead(
         self, count: int = 1, *, wait: Seconds = 0, lease: Lease = None
     ) -> list[Delivery]:

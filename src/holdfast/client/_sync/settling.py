@@ -25,6 +25,14 @@ class Settling(Shards):
         """Settle many in one round trip. Returns those really removed, as they were given."""
         return self._settle(deliveries, calls.ack)
 
+    def ack_batches(self, batches: Sequence[Handful]) -> list[list[int]]:
+        """Settle all deliveries of each batch, by one receipt for it, in one round trip. For each:
+        the places in it of those that were not ours."""
+        acks = [
+            calls.ack(self._ref(batch.shard), [calls.batch_receipt(batch)]) for batch in batches
+        ]
+        return self.transport.run_many(acks)
+
     def nack(self, delivery: Delivery | str, *, delay: Seconds = 0, error: str = "") -> bool:
         """Give back for another try after `delay`; counts. False: it was not ours."""
         return bool(self.nack_many([delivery], delay=delay, error=error))

@@ -20,11 +20,12 @@ import grpc
 from holdfast.client._async.delivery import AsyncDelivery
 from holdfast.errors import Unauthenticated, Unavailable
 from holdfast.server.access import Principal
-from holdfast.server.broker import Broker, Session, give_back
+from holdfast.server.broker import Broker, Session
 from holdfast.server.gate import Gate
 from holdfast.server.grpc.status import refuse
 from holdfast.server.grpc.windows import Windows
 from holdfast.server.meter import Meter
+from holdfast.server.taking import give_back
 from holdfast.settings import Seconds
 
 Context = grpc.aio.ServicerContext[Any, Any]

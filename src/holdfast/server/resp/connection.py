@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any, cast
 from holdfast.client._async.delivery import AsyncDelivery
 from holdfast.errors import HoldfastError, ServerBusy, TooLarge
 from holdfast.server.access import Principal
-from holdfast.server.broker import Session, give_back
+from holdfast.server.broker import Session
 from holdfast.server.resp.arguments import shown
 from holdfast.server.resp.command import Command
 from holdfast.server.resp.held import Held
 from holdfast.server.resp.parser import Parser, ProtocolError
 from holdfast.server.resp.writer import Encoded, Failure, Reply, encode, failure
+from holdfast.server.taking import give_back
 from holdfast.server.tls import common_name
 
 if TYPE_CHECKING:

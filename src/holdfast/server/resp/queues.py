@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from holdfast.client._async.delivery import AsyncDelivery
 from holdfast.errors import FixTheCall, QueueFull
 from holdfast.message import Message
-from holdfast.server.broker import Place, give_back
+from holdfast.server.broker import Place
 from holdfast.server.resp.arguments import Words, count, integer, seconds, text, texts
 from holdfast.server.resp.command import Command
 from holdfast.server.resp.connection import Connection
 from holdfast.server.resp.held import ids_of
 from holdfast.server.resp.writer import NIL, Encoded, Failure, Reply
+from holdfast.server.taking import give_back
 from holdfast.settings import IF_SET
 
 # Of bulk strings up to a length; ids are much shorter, receipts mostly.

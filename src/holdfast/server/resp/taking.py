@@ -8,11 +8,11 @@ delivery, where an id names whichever is current.
 from __future__ import annotations
 
 from holdfast.client._async.delivery import AsyncDelivery
-from holdfast.server.broker import give_back
 from holdfast.server.resp.arguments import Words, count, seconds, text, texts
 from holdfast.server.resp.command import Command
 from holdfast.server.resp.connection import Connection
 from holdfast.server.resp.writer import NIL, Reply
+from holdfast.server.taking import give_back
 
 
 async def _whole(caller: Connection, got: list[AsyncDelivery]) -> Reply:
