@@ -136,7 +136,7 @@ class WrongType(FixTheCall):
 
 
 class Refused(FixTheCall):
-    code = "REFUSED"
+    code = "NOPERM"
     exit_status = 77
     grpc_status = "PERMISSION_DENIED"
     http_status = 403

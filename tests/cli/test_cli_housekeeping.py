@@ -169,8 +169,21 @@ def test_configure_without_options_shows_the_settings(run: Run, queue: holdfast.
     assert shown["lease"] == "30"
     assert shown["max_receives"] == "5"
     assert shown["journal"] == "off"
-    assert set(shown) == set(holdfast.Settings.__dataclass_fields__)
+    of_topics = {"peer_timeout", "retention"}
+    assert set(shown) == set(holdfast.Settings.__dataclass_fields__) - of_topics
     assert result.err == f"defaults: nothing was ever sent to or set on {queue.name!r}\n"
+
+
+def test_configure_of_a_topic_shows_and_changes_what_topics_have(
+    run: Run, queue: holdfast.Queue
+) -> None:
+    result = run("configure", queue.name, "--topic", "--set", "retention=1d", "--json")
+    [shown] = result.objects
+    assert (shown["topic"], shown["retention"]) == (queue.name, 86_400)
+    assert shown["peer_timeout"] == 30
+    assert "shards" not in shown
+    assert run("configure", queue.name, "--set", "retention=1d").status == 64
+    assert run("configure", queue.name, "--topic", "--set", "shards=2").status == 64
 
 
 def test_configure_changes_what_is_named_and_keeps_the_rest(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import ssl
 import threading
@@ -12,13 +13,17 @@ from urllib.parse import unquote, urlsplit
 
 
 class Proxy:
-    """`lose(n)`: let the next n commands through that hold `word`, and cut before their answer."""
+    """`lose(word, n)`: let the next n commands through that hold `word`, and cut before their answer.
 
-    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
+    `answer`: how an answer is told from what else a server may say in between.
+    """
+
+    def __init__(self, url: str, tls: ssl.SSLContext | None = None, answer: bytes = b"") -> None:
         split = urlsplit(url)
         self._path = unquote(split.path) if split.scheme == "unix" else ""
         self._target = (split.hostname or "", split.port or 0)
         self._tls = tls
+        self._answer = re.compile(answer)
         self._lock = threading.Lock()
         self._lose = (b"", 0)
         self.lost = 0
@@ -77,7 +82,7 @@ class Proxy:
             while data := source.recv(1 << 16):
                 if dooms is not None and self._is_to_be_lost(data):
                     dooms.set()
-                if doomed is not None and doomed.is_set():
+                if doomed is not None and doomed.is_set() and self._answer.search(data):
                     # The server has done it; the client will never hear so.
                     with self._lock:
                         self.lost += 1
@@ -106,8 +111,8 @@ class Proxy:
 
 
 @contextmanager
-def proxied(url: str, tls: ssl.SSLContext | None = None) -> Iterator[Proxy]:
-    proxy = Proxy(url, tls)
+def proxied(url: str, tls: ssl.SSLContext | None = None, answer: bytes = b"") -> Iterator[Proxy]:
+    proxy = Proxy(url, tls, answer)
     try:
         yield proxy
     finally:

@@ -389,7 +389,13 @@ WRONG: dict[str, list[tuple[Any, ...]]] = {
     "seat": [(), ("x", "/c/p"), ("/c", "p")],
     "touch": [(), ("x", "/c/p"), ("/c", "p")],
 }
-TAKES_ANYTHING = {"delete", "stats", "subscriptions", "tend_topic", "wake"}  # they have no arguments
+TAKES_ANYTHING = {
+    "delete",
+    "stats",
+    "subscriptions",
+    "tend_topic",
+    "wake",
+}  # they have no arguments
 
 
 def test_every_transition_is_in_the_table_of_wrong_arguments() -> None:

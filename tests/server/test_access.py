@@ -63,6 +63,8 @@ ASKED: list[tuple[Kind, str, str, Ask]] = [
     ("topic", "unsubscribe", "unsubscribe", lambda s, n: s.unsubscribe(n, "c")),
     ("topic", "observe", "observe", lambda s, n: s.observe("c", 1, topics=[n])),
     ("topic", "observe", "touch", lambda s, n: s.touch(_seat(n))),
+    ("queue", "receive", "receive_dead", lambda s, n: s.receive_dead(n, 1)),
+    ("topic", "observe", "receive_dead", lambda s, n: s.receive_dead(_seat(n), 1)),
     ("topic", "ack", "ack", lambda s, n: s.ack(_seat(n), [ID])),
     ("topic", "nack", "nack", lambda s, n: s.nack(_seat(n), [ID])),
     ("topic", "extend", "extend", lambda s, n: s.extend(_seat(n), [ID], 5)),

@@ -116,6 +116,7 @@ GRPC = [
         "topic", "observe", "ObserveStream", pb.ObserveStreamRequest(consumer="c", topics=[NAME])
     ),
     Asked("topic", "observe", "Touch", pb.TouchRequest(seat=SEAT)),
+    Asked("topic", "observe", "ReceiveDead", pb.ReceiveDeadRequest(seat=SEAT)),
     Asked("topic", "ack", "Ack", pb.AckRequest(seat=SEAT, receipts=[ID])),
     Asked("topic", "nack", "Nack", pb.NackRequest(seat=SEAT, receipts=[ID])),
     Asked("topic", "extend", "Extend", pb.ExtendRequest(seat=SEAT, receipts=[ID], lease_ms=1000)),

@@ -211,8 +211,7 @@ def _under_load(
             before, acked = len(load.confirmed), load.acked
             wait_until(
                 lambda: (
-                    (len(load.confirmed) > before + 300 and load.acked > acked + 300)
-                    or load.wrong
+                    (len(load.confirmed) > before + 300 and load.acked > acked + 300) or load.wrong
                 ),
                 60,
                 "service after the last outage",

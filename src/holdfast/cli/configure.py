@@ -1,4 +1,4 @@
-"""holdfast configure: see a queue's settings, or change them."""
+"""holdfast configure: see the settings of a queue or topic, or change them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def _flag(text: str, what: str) -> bool:
 
 
 # Setting → how its text is read, and what it does. `none` is read before.
-_SETTINGS: dict[str, tuple[Callable[[str, str], Any], str]] = {
+_Table = dict[str, tuple[Callable[[str, str], Any], str]]
+_SETTINGS: _Table = {
     "lease": (durations.seconds, "a delivery is its receiver's for so long; none: until settled"),
     "max_receives": (_whole, "failed deliveries until it is a dead letter; none: never"),
     "delay": (durations.seconds, "sent messages are ready only after so long"),
@@ -44,6 +45,14 @@ _SETTINGS: dict[str, tuple[Callable[[str, str], Any], str]] = {
     "aging": (durations.seconds, "waiting so long is worth one priority; none: never"),
     "group_limit": (_whole, "messages of one group in flight at once"),
     "shards": (_whole, "parts of the queue, spread over a cluster"),
+}
+_OF_TOPICS: _Table = {
+    **{name: entry for name, entry in _SETTINGS.items() if name != "shards"},
+    "peer_timeout": (
+        durations.seconds,
+        "a broadcast peer silent for so long gets nothing new, if its consumer has another",
+    ),
+    "retention": (durations.seconds, "what nobody observes is kept for so long; none: for ever"),
 }
 
 
@@ -71,6 +80,9 @@ def configure(
         list[str] | None,
         typer.Option("--set", "-s", metavar="NAME=VALUE", help="Any setting; repeatable."),
     ] = None,
+    topic: Annotated[
+        bool, typer.Option("--topic", help="QUEUE is a topic: it, and all its subscriptions.")
+    ] = False,
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -81,6 +93,7 @@ def configure(
     holdfast configure orders --lease 5m --max-receives 3
     holdfast configure orders --max-length 10000 --set overflow=drop_oldest
     holdfast configure orders --ttl none                   `none` clears
+    holdfast configure prices --topic --set retention=1d
     """
     named = {
         "lease": lease,
@@ -93,30 +106,32 @@ def configure(
     words = {name: text for name, text in named.items() if text is not None}
     words |= pairs(setting, "--set")
     changes = {name.replace("-", "_"): text for name, text in words.items()}
-    parsed = {name: _read(name, text) for name, text in changes.items()}
+    known = _OF_TOPICS if topic else _SETTINGS
+    parsed = {name: _read(name, text, known) for name, text in changes.items()}
     with connected(url) as client:
-        q = client.queue(queue)
+        q = client.topic(queue) if topic else client.queue(queue)
         fresh = not parsed and not q.stats().now
         found = q.configure(**parsed)
     if json:
-        output.emit({"queue": queue, **asdict(found)})
+        values = {name: value for name, value in asdict(found).items() if name in known}
+        output.emit({"topic" if topic else "queue": queue, **values})
         return
-    _show(found, set(changes))
+    _show(found, set(changes), known)
     if fresh:
         output.note(f"defaults: nothing was ever sent to or set on {queue!r}")
 
 
-def _read(name: str, text: str) -> Any:
-    if name not in _SETTINGS:
-        raise InvalidArgument(f"there is no setting {name!r}; there are: {', '.join(_SETTINGS)}")
+def _read(name: str, text: str, known: _Table) -> Any:
+    if name not in known:
+        raise InvalidArgument(f"there is no setting {name!r}; there are: {', '.join(known)}")
     if text.lower() == "none":
         return None
-    return _SETTINGS[name][0](text, name)
+    return known[name][0](text, name)
 
 
-def _show(found: Settings, changed: set[str]) -> None:
+def _show(found: Settings, changed: set[str], known: _Table) -> None:
     made = output.table("setting", "value", "meaning", fold=("meaning",))
-    for name, (read, meaning) in _SETTINGS.items():
+    for name, (read, meaning) in known.items():
         value = getattr(found, name)
         if value is None:
             shown = "none"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 
 class Sender:
     """Used by one call at a time; `number` grows with each."""
@@ -11,3 +13,11 @@ class Sender:
     def __init__(self, name: str) -> None:
         self.name = name
         self.number = 0
+
+
+class CallName(NamedTuple):
+    """One call of a sender's; `again`: it was made before, and may have been carried out."""
+
+    sender: str
+    number: int
+    again: bool = False

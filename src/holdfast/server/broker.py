@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from holdfast import names
 from holdfast.client._async.client import AsyncClient
 from holdfast.client._async.delivery import AsyncDelivery, AsyncHandful
 from holdfast.client._async.queue import AsyncQueue
 from holdfast.client._async.subscription import AsyncSubscription
+from holdfast.client.sender import CallName
 from holdfast.engine.replies import Mode, Stats, SubscriptionInfo
 from holdfast.errors import InvalidArgument, Refused
 from holdfast.filters import Filter
@@ -42,6 +44,12 @@ class Seat:
 
 Place = str | Seat
 """A queue by its name, or a seat at a topic."""
+
+
+def _named(name: CallName | None) -> CallName | None:
+    if name is not None:
+        names.check(name.sender, "a sender's name")
+    return name
 
 
 class Broker:
@@ -92,18 +100,22 @@ class Session:
 
     # ---- sending --------------------------------------------------------------------------
 
-    async def send(self, queue: str, messages: Sequence[Outgoing]) -> list[MessageId]:
-        """Store messages; ids in order."""
+    async def send(
+        self, queue: str, messages: Sequence[Outgoing], *, name: CallName | None = None
+    ) -> list[MessageId]:
+        """Store messages; ids in order. `name`: the caller's own, so that it may repeat the call."""
         target = self._queue("send", queue)
-        return await target.send_many(list(self._checked(messages)))
+        return await target.send_many(list(self._checked(messages)), name=_named(name))
 
-    async def send_bodies(self, queue: str, bodies: list[bytes]) -> list[MessageId]:
+    async def send_bodies(
+        self, queue: str, bodies: list[bytes], *, name: CallName | None = None
+    ) -> list[MessageId]:
         """As send, for bodies about which nothing else is said."""
         target = self._queue("send", queue)
         self.limits.check_batch(len(bodies), "messages")
         if bodies:
             self.limits.check_message(max(map(len, bodies)))
-        return await target.send_many(bodies)
+        return await target.send_many(bodies, name=_named(name))
 
     async def ensure(self, queue: str, unique: str, message: Outgoing) -> MessageId:
         """Send, unless a message of that unique name is in the queue."""
@@ -143,6 +155,14 @@ class Session:
             return await place.receive_many(n, lease=lease)
 
         return await taking.first(places, count, self._wait(wait), take)
+
+    async def receive_dead(
+        self, place: Place, count: int, *, wait: Seconds = 0, lease: Lease = None
+    ) -> list[AsyncDelivery]:
+        """Dead letters of one queue or subscription."""
+        at = self._place("receive" if isinstance(place, str) else "observe", place)
+        self.limits.check_batch(count, "messages")
+        return await taking.first_dead([at], count, self._wait(wait), lease)
 
     async def receive_rounds(
         self, queue: str, count: int, rounds: int, *, lease: Lease = None
@@ -324,11 +344,13 @@ class Session:
 
     # ---- topics ---------------------------------------------------------------------------
 
-    async def publish(self, topic: str, messages: Sequence[Outgoing]) -> list[MessageId]:
-        """To all subscriptions, or none."""
+    async def publish(
+        self, topic: str, messages: Sequence[Outgoing], *, name: CallName | None = None
+    ) -> list[MessageId]:
+        """To all subscriptions, or none. `name`: as for send."""
         target = self._client.topic(topic)
         self.who.require("publish", "topic", topic)
-        return await target.publish_many(list(self._checked(messages)))
+        return await target.publish_many(list(self._checked(messages)), name=_named(name))
 
     async def subscribe(
         self,

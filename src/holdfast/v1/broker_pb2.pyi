@@ -22,7 +22,7 @@ Credentials travel as metadata: `authorization: Bearer TOKEN`, or as a client ce
 
 Errors have a gRPC status, a text for people, and one google.rpc.ErrorInfo in the details:
   domain    "holdfast"
-  reason    the stable code word: INVALID, FULL, STALE, REFUSED, NOAUTH, …
+  reason    the stable code word: INVALID, FULL, STALE, NOPERM, NOAUTH, …
   metadata  retryable: "true" if the same call may succeed later
 docs/grpc.md lists them.
 
@@ -78,21 +78,27 @@ class PublishRequest(_message.Message):
     TOPIC_FIELD_NUMBER: _builtins.int
     MESSAGES_FIELD_NUMBER: _builtins.int
     PAYLOAD_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     payload: _builtins.bytes
     """Shorthand for one message with nothing but a body: Publish(topic, payload)."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___OutgoingMessage]: ...
+    @_builtins.property
+    def name(self) -> Global___CallName:
+        """So that the call can be repeated when its answer is lost, without publishing twice."""
+
     def __init__(
         self,
         *,
         topic: _builtins.str = ...,
         messages: _abc.Iterable[Global___OutgoingMessage] | None = ...,
         payload: _builtins.bytes | None = ...,
+        name: Global___CallName | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_payload", b"_payload", "payload", b"payload"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_payload", b"_payload", "name", b"name", "payload", b"payload"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_payload", b"_payload", "messages", b"messages", "payload", b"payload", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_payload", b"_payload", "messages", b"messages", "name", b"name", "payload", b"payload", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__payload: _TypeAlias = _typing.Literal["payload"]  # noqa: Y015
     _WhichOneofArgType__payload: _TypeAlias = _typing.Literal["_payload", b"_payload"]  # noqa: Y015
@@ -309,6 +315,44 @@ class ObserveResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ObserveResponse: _TypeAlias = ObserveResponse  # noqa: Y015
+
+@_typing.final
+class ReceiveDeadRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEAT_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    WAIT_MS_FIELD_NUMBER: _builtins.int
+    LEASE_MS_FIELD_NUMBER: _builtins.int
+    count: _builtins.int
+    """1 if not given"""
+    wait_ms: _builtins.int
+    lease_ms: _builtins.int
+    """the subscription's if not given"""
+    @_builtins.property
+    def seat(self) -> Global___Seat: ...
+    def __init__(
+        self,
+        *,
+        seat: Global___Seat | None = ...,
+        count: _builtins.int | None = ...,
+        wait_ms: _builtins.int = ...,
+        lease_ms: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_count", b"_count", "_lease_ms", b"_lease_ms", "count", b"count", "lease_ms", b"lease_ms", "seat", b"seat"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_count", b"_count", "_lease_ms", b"_lease_ms", "count", b"count", "lease_ms", b"lease_ms", "seat", b"seat", "wait_ms", b"wait_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__count: _TypeAlias = _typing.Literal["count"]  # noqa: Y015
+    _WhichOneofArgType__count: _TypeAlias = _typing.Literal["_count", b"_count"]  # noqa: Y015
+    _WhichOneofReturnType__lease_ms: _TypeAlias = _typing.Literal["lease_ms"]  # noqa: Y015
+    _WhichOneofArgType__lease_ms: _TypeAlias = _typing.Literal["_lease_ms", b"_lease_ms"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__count) -> _WhichOneofReturnType__count | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__lease_ms) -> _WhichOneofReturnType__lease_ms | None: ...
+
+Global___ReceiveDeadRequest: _TypeAlias = ReceiveDeadRequest  # noqa: Y015
 
 @_typing.final
 class TouchRequest(_message.Message):
@@ -768,22 +812,60 @@ class SendRequest(_message.Message):
 
     QUEUE_FIELD_NUMBER: _builtins.int
     MESSAGES_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
     queue: _builtins.str
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___OutgoingMessage]: ...
+    @_builtins.property
+    def name(self) -> Global___CallName:
+        """So that the call can be repeated when its answer is lost, without sending twice."""
+
     def __init__(
         self,
         *,
         queue: _builtins.str = ...,
         messages: _abc.Iterable[Global___OutgoingMessage] | None = ...,
+        name: Global___CallName | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "queue", b"queue"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "name", b"name", "queue", b"queue"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SendRequest: _TypeAlias = SendRequest  # noqa: Y015
+
+@_typing.final
+class CallName(_message.Message):
+    """Names one call of a sender. The store remembers a sender's last call for a minute: repeated in that time
+    with `again`, it answers as it did then and stores nothing. A sender must not have two calls under way at once.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SENDER_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    AGAIN_FIELD_NUMBER: _builtins.int
+    sender: _builtins.str
+    """random, the caller's own; 1 to 200 characters"""
+    number: _builtins.int
+    """grows with each call"""
+    again: _builtins.bool
+    """this call was made before, and may have been carried out"""
+    def __init__(
+        self,
+        *,
+        sender: _builtins.str = ...,
+        number: _builtins.int = ...,
+        again: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["again", b"again", "number", b"number", "sender", b"sender"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CallName: _TypeAlias = CallName  # noqa: Y015
 
 @_typing.final
 class SendResponse(_message.Message):

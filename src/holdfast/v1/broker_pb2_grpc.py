@@ -70,6 +70,11 @@ class BrokerStub:
                 request_serializer=holdfast_dot_v1_dot_broker__pb2.TouchRequest.SerializeToString,
                 response_deserializer=holdfast_dot_v1_dot_broker__pb2.TouchResponse.FromString,
                 _registered_method=True)
+        self.ReceiveDead = channel.unary_unary(
+                '/holdfast.v1.Broker/ReceiveDead',
+                request_serializer=holdfast_dot_v1_dot_broker__pb2.ReceiveDeadRequest.SerializeToString,
+                response_deserializer=holdfast_dot_v1_dot_broker__pb2.ReceiveResponse.FromString,
+                _registered_method=True)
         self.Ack = channel.unary_unary(
                 '/holdfast.v1.Broker/Ack',
                 request_serializer=holdfast_dot_v1_dot_broker__pb2.AckRequest.SerializeToString,
@@ -199,6 +204,13 @@ class BrokerServicer:
 
     def Touch(self, request, context):
         """Be seen to be there, as by Observe, without taking anything.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReceiveDead(self, request, context):
+        """Dead letters of a subscription, under a lease: acked, they are gone; else they are dead letters again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -335,6 +347,11 @@ def add_BrokerServicer_to_server(servicer, server):
                     servicer.Touch,
                     request_deserializer=holdfast_dot_v1_dot_broker__pb2.TouchRequest.FromString,
                     response_serializer=holdfast_dot_v1_dot_broker__pb2.TouchResponse.SerializeToString,
+            ),
+            'ReceiveDead': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReceiveDead,
+                    request_deserializer=holdfast_dot_v1_dot_broker__pb2.ReceiveDeadRequest.FromString,
+                    response_serializer=holdfast_dot_v1_dot_broker__pb2.ReceiveResponse.SerializeToString,
             ),
             'Ack': grpc.unary_unary_rpc_method_handler(
                     servicer.Ack,
@@ -585,6 +602,33 @@ class Broker:
             '/holdfast.v1.Broker/Touch',
             holdfast_dot_v1_dot_broker__pb2.TouchRequest.SerializeToString,
             holdfast_dot_v1_dot_broker__pb2.TouchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReceiveDead(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/holdfast.v1.Broker/ReceiveDead',
+            holdfast_dot_v1_dot_broker__pb2.ReceiveDeadRequest.SerializeToString,
+            holdfast_dot_v1_dot_broker__pb2.ReceiveResponse.FromString,
             options,
             channel_credentials,
             insecure,

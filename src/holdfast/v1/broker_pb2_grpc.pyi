@@ -22,7 +22,7 @@ Credentials travel as metadata: `authorization: Bearer TOKEN`, or as a client ce
 
 Errors have a gRPC status, a text for people, and one google.rpc.ErrorInfo in the details:
   domain    "holdfast"
-  reason    the stable code word: INVALID, FULL, STALE, REFUSED, NOAUTH, …
+  reason    the stable code word: INVALID, FULL, STALE, NOPERM, NOAUTH, …
   metadata  retryable: "true" if the same call may succeed later
 docs/grpc.md lists them.
 
@@ -85,6 +85,8 @@ class BrokerStub:
     """The same as a stream that goes on until the client ends it. See `Flow`."""
     Touch: _grpc.UnaryUnaryMultiCallable[_broker_pb2.TouchRequest, _broker_pb2.TouchResponse]
     """Be seen to be there, as by Observe, without taking anything."""
+    ReceiveDead: _grpc.UnaryUnaryMultiCallable[_broker_pb2.ReceiveDeadRequest, _broker_pb2.ReceiveResponse]
+    """Dead letters of a subscription, under a lease: acked, they are gone; else they are dead letters again."""
     Ack: _grpc.UnaryUnaryMultiCallable[_broker_pb2.AckRequest, _broker_pb2.SettleResponse]
     """Settle what was observed. `seat` says where."""
     Nack: _grpc.UnaryUnaryMultiCallable[_broker_pb2.NackRequest, _broker_pb2.SettleResponse]
@@ -131,6 +133,8 @@ class BrokerAsyncStub(BrokerStub):
     """The same as a stream that goes on until the client ends it. See `Flow`."""
     Touch: _aio.UnaryUnaryMultiCallable[_broker_pb2.TouchRequest, _broker_pb2.TouchResponse]  # type: ignore[assignment]
     """Be seen to be there, as by Observe, without taking anything."""
+    ReceiveDead: _aio.UnaryUnaryMultiCallable[_broker_pb2.ReceiveDeadRequest, _broker_pb2.ReceiveResponse]  # type: ignore[assignment]
+    """Dead letters of a subscription, under a lease: acked, they are gone; else they are dead letters again."""
     Ack: _aio.UnaryUnaryMultiCallable[_broker_pb2.AckRequest, _broker_pb2.SettleResponse]  # type: ignore[assignment]
     """Settle what was observed. `seat` says where."""
     Nack: _aio.UnaryUnaryMultiCallable[_broker_pb2.NackRequest, _broker_pb2.SettleResponse]  # type: ignore[assignment]
@@ -210,6 +214,14 @@ class BrokerServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_broker_pb2.TouchResponse, _abc.Awaitable[_broker_pb2.TouchResponse]]:
         """Be seen to be there, as by Observe, without taking anything."""
+
+    @_abc_1.abstractmethod
+    def ReceiveDead(
+        self,
+        request: _broker_pb2.ReceiveDeadRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_broker_pb2.ReceiveResponse, _abc.Awaitable[_broker_pb2.ReceiveResponse]]:
+        """Dead letters of a subscription, under a lease: acked, they are gone; else they are dead letters again."""
 
     @_abc_1.abstractmethod
     def Ack(

@@ -7,7 +7,6 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from holdfast.client._async.client import AsyncClient
@@ -59,25 +58,12 @@ class Running:
         self.call(self._client.close())
         self._client, self.door = self.call(self._open(self.port))
 
-    def hold_answers(self) -> None:
-        """From now on nothing is answered."""
-        broker = self.door._desk.broker
-
-        def session(_: Any) -> Any:
-            return SimpleNamespace(send=_for_ever, send_bodies=_for_ever)
-
-        broker.session = session  # type: ignore[assignment,method-assign]
-
     def stop(self) -> None:
         self.close_door()
         self.call(self._client.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
-
-
-async def _for_ever(*_: Any) -> None:
-    await asyncio.Event().wait()
 
 
 @contextmanager

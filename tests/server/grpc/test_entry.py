@@ -48,6 +48,7 @@ TOPIC_CALLS: dict[str, tuple[Any, str]] = {
     "Publish": (pb.PublishRequest(topic="in.t", payload=b"x"), "publish topic"),
     "Observe": (pb.ObserveRequest(consumer="c", topics=["in.t"]), "observe topic"),
     "Touch": (pb.TouchRequest(seat=SEAT), "observe topic"),
+    "ReceiveDead": (pb.ReceiveDeadRequest(seat=SEAT), "observe topic"),
     "Ack": (pb.AckRequest(seat=SEAT, receipts=["1-1"]), "ack topic"),
     "Nack": (pb.NackRequest(seat=SEAT, receipts=["1-1"]), "nack topic"),
     "Extend": (pb.ExtendRequest(seat=SEAT, receipts=["1-1"]), "extend topic"),

@@ -64,7 +64,7 @@ def test_a_certificate_can_stand_for_a_token(
     door = open_door(tls=TlsFiles(cert, key, ca[1]).context(), gate=gate)
     with client(door, ca[1], known) as r:
         assert len(r.execute_command("MQ.PUSH", name, "a")) == 1
-        with pytest.raises(redis.ResponseError, match="REFUSED ada may not receive"):
+        with pytest.raises(redis.exceptions.NoPermissionError, match="ada may not receive"):
             r.execute_command("MQ.POP", 1, name)
     with client(door, ca[1], other) as r, pytest.raises(redis.AuthenticationError):
         r.execute_command("MQ.PUSH", name, "a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any, cast
 
 from holdfast import names
@@ -43,6 +44,18 @@ class AsyncRemoteClient(AsyncClient):
         self.transport = cast("Any", AsyncNoTransport())
         self._membership = None
         self._reaper = None
+        self.senders = []
+        self._me = secrets.token_hex(6)
+
+    async def send_named(self, method: Any, request: Any) -> Any:
+        """The answer to a send or publish, under a name of ours: safe to repeat by itself."""
+        sender = self.senders.pop() if self.senders else self.new_sender()
+        sender.number += 1
+        request.name.sender, request.name.number = sender.name, sender.number
+        answer = await self.remote.call(method, request, named=True)
+        # Not after an error: its last call may still be under way somewhere.
+        self.senders.append(sender)
+        return answer
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.url}>"

@@ -15,11 +15,12 @@ from holdfast.client._async.remote_place import LONG, AsyncRemotePlace, deliveri
 from holdfast.client._async.subscription import AsyncSubscription
 from holdfast.client._async.topic import AsyncTopic
 from holdfast.client.remote_values import Parcel
+from holdfast.client.sender import CallName
 from holdfast.engine import calls, replies
 from holdfast.engine.calls import Packed
 from holdfast.engine.keys import QueueRef
 from holdfast.engine.replies import Mode, SubscriptionInfo
-from holdfast.errors import InvalidArgument, Unsupported
+from holdfast.errors import InvalidArgument
 from holdfast.filters import Filter
 from holdfast.message import MessageId, Outgoing
 from holdfast.settings import Lease, Seconds, Settings, milliseconds, whole
@@ -46,7 +47,11 @@ class AsyncRemoteSubscription(AsyncRemotePlace, AsyncSubscription):
 
     async def _ask(self, count: int, wait_ms: int, lease: Lease, dead: bool) -> list[AsyncDelivery]:
         if dead:
-            raise Unsupported("dead letters of a subscription are not offered through a server")
+            asked = pb.ReceiveDeadRequest(
+                count=count, wait_ms=wait_ms, lease_ms=lease_ms(lease), **self._where
+            )
+            found = await self._remote.call(self._stub.ReceiveDead, asked, longer=wait_ms / 1000)
+            return deliveries(lambda _: self, found.deliveries)
         request = pb.ObserveRequest(
             consumer=self.consumer,
             peer=self.peer,
@@ -104,16 +109,19 @@ class AsyncRemoteTopic(AsyncTopic):
         message = Outgoing(body, delay, due, priority, attributes, group, dedup_id, ttl)
         return await self._producer.send(Parcel(message, self.codec))
 
-    async def publish_many(self, messages: Iterable[Any]) -> list[MessageId]:
+    async def publish_many(
+        self, messages: Iterable[Any], *, name: CallName | None = None
+    ) -> list[MessageId]:
         """Publish many in one round trip, all or none."""
         parcels = [Parcel(m, self.codec) for m in messages]
         return await self._publish_packed(parcels) if parcels else []
 
-    async def _publish_packed(self, messages: Sequence[Packed]) -> list[MessageId]:
+    async def _publish_packed(
+        self, messages: Sequence[Packed], name: CallName | None = None
+    ) -> list[MessageId]:
         parcels = cast("Sequence[Parcel]", messages)
         request = pb.PublishRequest(topic=self.name, messages=[p.proto for p in parcels])
-        safe = all(p.dedup_id for p in parcels)
-        answer = await self._call("Publish", request, repeatable=safe)
+        answer = await self._client.send_named(self._client.remote.broker.Publish, request)
         return [remote_values.message_id(sent) for sent in answer.sent]
 
     # ---- subscribing ----------------------------------------------------------------------

@@ -10,6 +10,7 @@ from zlib import crc32
 
 from holdfast.client._async.shards import AsyncShards
 from holdfast.client.io_async import Producer
+from holdfast.client.sender import CallName
 from holdfast.engine import calls, replies
 from holdfast.engine.calls import Packed
 from holdfast.message import Codec, MessageId, Outgoing
@@ -51,18 +52,21 @@ class AsyncSending(AsyncShards):
         message = Outgoing(body, delay, due, priority, attributes, group, dedup_id, ttl)
         return await self._producer.send(calls.pack(message, self.codec))
 
-    async def send_many(self, messages: Iterable[Any]) -> list[MessageId]:
+    async def send_many(
+        self, messages: Iterable[Any], *, name: CallName | None = None
+    ) -> list[MessageId]:
         """Store many messages in one round trip; bodies, or `Outgoing` for those with more to say.
 
-        All of them are checked before any is sent. Ids come back in order. Atomic per shard.
+        All of them are checked before any is sent. Ids come back in order. Atomic per shard. `name`
+        is for those who send on behalf of others, and repeat on their behalf.
         """
         listed = messages if isinstance(messages, list) else list(messages)
         if not listed:
             return []
         if len(await self._shards()) == 1 and all(type(m) is bytes for m in listed):
             await self._register()
-            return await self._send_to(0, partial(calls.send_plain, self._refs[0], listed))
-        return await self._send_packed([calls.pack(m, self.codec) for m in listed])
+            return await self._send_to(0, partial(calls.send_plain, self._refs[0], listed), name)
+        return await self._send_packed([calls.pack(m, self.codec) for m in listed], name)
 
     async def ensure(
         self,
@@ -83,31 +87,34 @@ class AsyncSending(AsyncShards):
         message = Outgoing(body, delay, due, priority, attributes, group, None, ttl)
         return (await self._send_packed([calls.pack(message, self.codec, unique)]))[0]
 
-    async def _send_packed(self, messages: Sequence[Packed]) -> list[MessageId]:
+    async def _send_packed(
+        self, messages: Sequence[Packed], name: CallName | None = None
+    ) -> list[MessageId]:
         refs = await self._shards()
         await self._register()
         if len(refs) == 1:
-            return await self._send_to(0, partial(calls.send, refs[0], messages))
+            return await self._send_to(0, partial(calls.send, refs[0], messages), name)
         by_shard: dict[int, list[int]] = {}
         self._turn += 1
+        # A repetition must come to the shard that knows it.
+        turn = self._turn if name is None else crc32(f"{name.sender} {name.number}".encode())
         for i, m in enumerate(messages):
-            shard = crc32(m.home.encode()) if m.home else self._turn
+            shard = crc32(m.home.encode()) if m.home else turn
             by_shard.setdefault(shard % len(refs), []).append(i)
         ids: dict[int, MessageId] = {}
         for shard, places in by_shard.items():
             part = [messages[i] for i in places]
-            sent = await self._send_to(shard, partial(calls.send, refs[shard], part))
+            sent = await self._send_to(shard, partial(calls.send, refs[shard], part), name)
             ids |= zip(places, sent, strict=True)
         return [ids[i] for i in range(len(messages))]
 
     async def _send_to(
-        self, shard: int, build: Callable[[str, int], calls.Call[replies.Sent]]
+        self,
+        shard: int,
+        build: Callable[[str, int], calls.Call[replies.Sent]],
+        name: CallName | None = None,
     ) -> list[MessageId]:
-        sender = self._client.senders.pop() if self._client.senders else self._client.new_sender()
-        sender.number += 1
-        sent = await self.transport.run(build(sender.name, sender.number))
-        # Not after an error: its last call may still be under way somewhere.
-        self._client.senders.append(sender)
+        sent = await self._client.run_named(build, name)
         if shard and sent.somebody_waits:
             await self._wake_home()
         self._set_shards(sent.shards)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast import names
@@ -11,6 +12,7 @@ from holdfast.client._async.keeping import AsyncKeeping
 from holdfast.client._async.looking import AsyncLooking
 from holdfast.client._async.subscription import AsyncSubscription
 from holdfast.client.io_async import Producer
+from holdfast.client.sender import CallName
 from holdfast.engine import calls
 from holdfast.engine.calls import Packed
 from holdfast.engine.keys import TOPICS, QueueRef, SeatRef, TopicRef, topics_of
@@ -67,21 +69,20 @@ class AsyncTopic(AsyncLooking, AsyncKeeping):
         message = Outgoing(body, delay, due, priority, attributes, group, dedup_id, ttl)
         return await self._producer.send(calls.pack(message, self.codec))
 
-    async def publish_many(self, messages: Iterable[Any]) -> list[MessageId]:
+    async def publish_many(
+        self, messages: Iterable[Any], *, name: CallName | None = None
+    ) -> list[MessageId]:
         """Publish many in one round trip, all or none; bodies, or `Outgoing` for those with more to
-        say. Ids come back in order."""
+        say. Ids come back in order. `name`: as for `send_many`."""
         packed = [calls.pack(m, self.codec) for m in messages]
-        return await self._publish_packed(packed) if packed else []
+        return await self._publish_packed(packed, name) if packed else []
 
-    async def _publish_packed(self, messages: Sequence[Packed]) -> list[MessageId]:
+    async def _publish_packed(
+        self, messages: Sequence[Packed], name: CallName | None = None
+    ) -> list[MessageId]:
         await self._register()
-        client = self._client
-        sender = client.senders.pop() if client.senders else client.new_sender()
-        sender.number += 1
-        call = calls.publish(self._topic, messages, sender.name, sender.number)
-        sent = await self.transport.run(call)
-        client.senders.append(sender)
-        return sent.ids
+        build = partial(calls.publish, self._topic, messages)
+        return (await self._client.run_named(build, name)).ids
 
     # ---- subscribing ----------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -18,8 +19,10 @@ from holdfast.client._sync.topic import Topic
 from holdfast.client._sync.transport import Transport
 from holdfast.client.address import parse
 from holdfast.client.io_sync import Background
-from holdfast.client.sender import Sender
+from holdfast.client.sender import CallName, Sender
+from holdfast.engine.calls import Call
 from holdfast.engine.keys import REGISTRY, TOPICS
+from holdfast.engine.replies import Sent
 from holdfast.errors import HoldfastError, InvalidArgument
 from holdfast.message import Codec
 from holdfast.settings import milliseconds, whole
@@ -79,6 +82,20 @@ class Client:
 
     def new_sender(self) -> Sender:
         return Sender(f"{self._me}{secrets.token_hex(3)}")
+
+    def run_named(
+        self, build: Callable[[str, int], Call[Sent]], name: CallName | None = None
+    ) -> Sent:
+        """Run a send under a name by which a repetition is known: one of ours, or the caller's own."""
+        if name is not None:
+            call = build(name.sender, name.number)
+            return self.transport.run(call.again() if name.again else call)
+        sender = self.senders.pop() if self.senders else self.new_sender()
+        sender.number += 1
+        sent = self.transport.run(build(sender.name, sender.number))
+        # Not after an error: its last call may still be under way somewhere.
+        self.senders.append(sender)
+        return sent
 
     @property
     def url(self) -> str:

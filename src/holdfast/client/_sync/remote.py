@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any, cast
 
 from holdfast import names
@@ -44,6 +45,18 @@ class RemoteClient(Client):
         self.transport = cast("Any", NoTransport())
         self._membership = None
         self._reaper = None
+        self.senders = []
+        self._me = secrets.token_hex(6)
+
+    def send_named(self, method: Any, request: Any) -> Any:
+        """The answer to a send or publish, under a name of ours: safe to repeat by itself."""
+        sender = self.senders.pop() if self.senders else self.new_sender()
+        sender.number += 1
+        request.name.sender, request.name.number = sender.name, sender.number
+        answer = self.remote.call(method, request, named=True)
+        # Not after an error: its last call may still be under way somewhere.
+        self.senders.append(sender)
+        return answer
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.url}>"

@@ -34,9 +34,16 @@ class Remote:
         self.broker: Any = BrokerStub(self._channel)
 
     def call(
-        self, method: Any, request: Any, *, repeatable: bool = True, longer: float = 0.0
+        self,
+        method: Any,
+        request: Any,
+        *,
+        repeatable: bool = True,
+        longer: float = 0.0,
+        named: bool = False,
     ) -> Any:
-        """The answer, or a HoldfastError. `longer`: seconds that it may take beside the timeout."""
+        """The answer, or a HoldfastError. `longer`: seconds that it may take beside the timeout.
+        `named`: the request has a name by which the server knows a repetition."""
         give_up = time.monotonic() + self._retry_for
         pause = 0.05
         while True:
@@ -55,6 +62,8 @@ class Remote:
                         said
                         or remote_errors.of_grpc(error, self._address.url, repeatable=repeatable)
                     ) from None
+            if named:
+                request.name.again = True
             sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, 1.0)
 

@@ -12,6 +12,7 @@ from holdfast.client._sync.delivery import Delivery
 from holdfast.client._sync.queue import Queue
 from holdfast.client._sync.remote_place import LONG, RemotePlace, deliveries, lease_ms
 from holdfast.client.remote_values import Parcel
+from holdfast.client.sender import CallName
 from holdfast.engine import calls
 from holdfast.engine.calls import Packed
 from holdfast.message import MessageId, Outgoing, State
@@ -49,15 +50,14 @@ class RemoteQueue(RemotePlace, Queue):
         dedup_id: str | None = None,
         ttl: Seconds | None = None,
     ) -> MessageId:
-        """Store a message; once this returns, it is held until somebody acks it.
-
-        Raises AnswerLost if the connection was lost before the answer came; with a `dedup_id` it is
-        repeated by itself instead.
-        """
+        """Store a message; once this returns, it is held until somebody acks it. Safe to repeat by
+        itself, as the direct client's."""
         message = Outgoing(body, delay, due, priority, attributes, group, dedup_id, ttl)
         return self._producer.send(Parcel(message, self.codec))
 
-    def send_many(self, messages: Iterable[Any]) -> list[MessageId]:
+    def send_many(
+        self, messages: Iterable[Any], *, name: CallName | None = None
+    ) -> list[MessageId]:
         """Store many messages in one round trip; bodies, or `Outgoing` for those with more to say."""
         parcels = [Parcel(m, self.codec) for m in messages]
         return self._send_packed(parcels) if parcels else []
@@ -81,11 +81,12 @@ class RemoteQueue(RemotePlace, Queue):
         answer = self._remote.call(self._stub.Ensure, request, repeatable=False)
         return remote_values.message_id(answer.sent[0])
 
-    def _send_packed(self, messages: Sequence[Packed]) -> list[MessageId]:
+    def _send_packed(
+        self, messages: Sequence[Packed], name: CallName | None = None
+    ) -> list[MessageId]:
         parcels = cast("Sequence[Parcel]", messages)
         request = pb.SendRequest(queue=self.name, messages=[p.proto for p in parcels])
-        safe = all(p.dedup_id for p in parcels)
-        answer = self._remote.call(self._stub.Send, request, repeatable=safe)
+        answer = self._client.send_named(self._stub.Send, request)
         return [remote_values.message_id(sent) for sent in answer.sent]
 
     # ---- taking ---------------------------------------------------------------------------

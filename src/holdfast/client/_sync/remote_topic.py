@@ -16,11 +16,12 @@ from holdfast.client._sync.remote_place import LONG, RemotePlace, deliveries, le
 from holdfast.client._sync.subscription import Subscription
 from holdfast.client._sync.topic import Topic
 from holdfast.client.remote_values import Parcel
+from holdfast.client.sender import CallName
 from holdfast.engine import calls, replies
 from holdfast.engine.calls import Packed
 from holdfast.engine.keys import QueueRef
 from holdfast.engine.replies import Mode, SubscriptionInfo
-from holdfast.errors import InvalidArgument, Unsupported
+from holdfast.errors import InvalidArgument
 from holdfast.filters import Filter
 from holdfast.message import MessageId, Outgoing
 from holdfast.settings import Lease, Seconds, Settings, milliseconds, whole
@@ -47,7 +48,11 @@ class RemoteSubscription(RemotePlace, Subscription):
 
     def _ask(self, count: int, wait_ms: int, lease: Lease, dead: bool) -> list[Delivery]:
         if dead:
-            raise Unsupported("dead letters of a subscription are not offered through a server")
+            asked = pb.ReceiveDeadRequest(
+                count=count, wait_ms=wait_ms, lease_ms=lease_ms(lease), **self._where
+            )
+            found = self._remote.call(self._stub.ReceiveDead, asked, longer=wait_ms / 1000)
+            return deliveries(lambda _: self, found.deliveries)
         request = pb.ObserveRequest(
             consumer=self.consumer,
             peer=self.peer,
@@ -105,16 +110,19 @@ class RemoteTopic(Topic):
         message = Outgoing(body, delay, due, priority, attributes, group, dedup_id, ttl)
         return self._producer.send(Parcel(message, self.codec))
 
-    def publish_many(self, messages: Iterable[Any]) -> list[MessageId]:
+    def publish_many(
+        self, messages: Iterable[Any], *, name: CallName | None = None
+    ) -> list[MessageId]:
         """Publish many in one round trip, all or none."""
         parcels = [Parcel(m, self.codec) for m in messages]
         return self._publish_packed(parcels) if parcels else []
 
-    def _publish_packed(self, messages: Sequence[Packed]) -> list[MessageId]:
+    def _publish_packed(
+        self, messages: Sequence[Packed], name: CallName | None = None
+    ) -> list[MessageId]:
         parcels = cast("Sequence[Parcel]", messages)
         request = pb.PublishRequest(topic=self.name, messages=[p.proto for p in parcels])
-        safe = all(p.dedup_id for p in parcels)
-        answer = self._call("Publish", request, repeatable=safe)
+        answer = self._client.send_named(self._client.remote.broker.Publish, request)
         return [remote_values.message_id(sent) for sent in answer.sent]
 
     # ---- subscribing ----------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast import names
@@ -12,6 +13,7 @@ from holdfast.client._sync.keeping import Keeping
 from holdfast.client._sync.looking import Looking
 from holdfast.client._sync.subscription import Subscription
 from holdfast.client.io_sync import Producer
+from holdfast.client.sender import CallName
 from holdfast.engine import calls
 from holdfast.engine.calls import Packed
 from holdfast.engine.keys import TOPICS, QueueRef, SeatRef, TopicRef, topics_of
@@ -68,21 +70,20 @@ class Topic(Looking, Keeping):
         message = Outgoing(body, delay, due, priority, attributes, group, dedup_id, ttl)
         return self._producer.send(calls.pack(message, self.codec))
 
-    def publish_many(self, messages: Iterable[Any]) -> list[MessageId]:
+    def publish_many(
+        self, messages: Iterable[Any], *, name: CallName | None = None
+    ) -> list[MessageId]:
         """Publish many in one round trip, all or none; bodies, or `Outgoing` for those with more to
-        say. Ids come back in order."""
+        say. Ids come back in order. `name`: as for `send_many`."""
         packed = [calls.pack(m, self.codec) for m in messages]
-        return self._publish_packed(packed) if packed else []
+        return self._publish_packed(packed, name) if packed else []
 
-    def _publish_packed(self, messages: Sequence[Packed]) -> list[MessageId]:
+    def _publish_packed(
+        self, messages: Sequence[Packed], name: CallName | None = None
+    ) -> list[MessageId]:
         self._register()
-        client = self._client
-        sender = client.senders.pop() if client.senders else client.new_sender()
-        sender.number += 1
-        call = calls.publish(self._topic, messages, sender.name, sender.number)
-        sent = self.transport.run(call)
-        client.senders.append(sender)
-        return sent.ids
+        build = partial(calls.publish, self._topic, messages)
+        return (self._client.run_named(build, name)).ids
 
     # ---- subscribing ----------------------------------------------------------------------
 

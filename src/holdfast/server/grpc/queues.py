@@ -32,9 +32,10 @@ def _queues(named: Sequence[str]) -> list[str]:
 async def _send(request: pb.SendRequest, call: Call) -> pb.SendResponse:
     bodies = values.only_bodies(request.messages)
     if bodies is not None:
-        ids = await call.session.send_bodies(request.queue, bodies)
+        ids = await call.session.send_bodies(request.queue, bodies, name=values.name(request))
     else:
-        ids = await call.session.send(request.queue, [values.outgoing(m) for m in request.messages])
+        messages = [values.outgoing(m) for m in request.messages]
+        ids = await call.session.send(request.queue, messages, name=values.name(request))
     return pb.SendResponse(sent=values.sent(ids))
 
 

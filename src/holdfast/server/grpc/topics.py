@@ -36,8 +36,20 @@ class Topics(Places, BrokerServicer):
             if messages:
                 raise InvalidArgument("give either payload or messages, not both")
             messages = [Outgoing(request.payload)]
-        ids = await call.session.publish(request.topic, messages)
+        ids = await call.session.publish(request.topic, messages, name=values.name(request))
         return pb.PublishResponse(sent=values.sent(ids))
+
+    @unary
+    async def ReceiveDead(self, request: pb.ReceiveDeadRequest, call: Call) -> pb.ReceiveResponse:
+        seat = values.seat(request.seat)
+        count = request.count if request.HasField("count") else 1
+        got = await call.take(
+            lambda wait: call.session.receive_dead(
+                seat, count, wait=wait, lease=values.seconds(request, "lease_ms")
+            ),
+            request.wait_ms,
+        )
+        return pb.ReceiveResponse(deliveries=map(values.delivery, got))
 
     @unary
     async def Subscribe(self, request: pb.SubscribeRequest, call: Call) -> pb.SubscribeResponse:
@@ -99,8 +111,7 @@ class Topics(Places, BrokerServicer):
 
     @unary
     async def Touch(self, request: pb.TouchRequest, call: Call) -> pb.TouchResponse:
-        seat = request.seat
-        await call.session.touch(Seat(seat.topic, seat.consumer, seat.peer))
+        await call.session.touch(values.seat(request.seat))
         return pb.TouchResponse()
 
     @unary

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from holdfast.client._async.delivery import AsyncDelivery
+from holdfast.client.sender import CallName
 from holdfast.engine.replies import Stats
 from holdfast.errors import InvalidArgument
 from holdfast.message import Death, Message, MessageId, Outgoing, State, utc
@@ -39,7 +40,18 @@ def place(request: Placed) -> Place:
         raise InvalidArgument("the request must name a queue or a seat")
     if chosen == "queue":
         return request.queue
-    return Seat(request.seat.topic, request.seat.consumer, request.seat.peer)
+    return seat(request.seat)
+
+
+def seat(named: pb.Seat) -> Seat:
+    return Seat(named.topic, named.consumer, named.peer)
+
+
+def name(request: pb.SendRequest | pb.PublishRequest) -> CallName | None:
+    """The caller's own name for this call, if it gave one."""
+    if not request.HasField("name"):
+        return None
+    return CallName(request.name.sender, request.name.number, request.name.again)
 
 
 def moment(ms: int, what: str) -> datetime:
