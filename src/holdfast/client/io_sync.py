@@ -32,7 +32,8 @@ __all__ = [
 T = TypeVar("T")
 
 sleep = time.sleep
-Lock = threading.Lock
+# A generator may be closed by the garbage collector while its own consumer is being closed.
+Lock = threading.RLock
 stop_iteration = StopIteration
 
 _KINDS: dict[str, Any] = {

@@ -59,6 +59,8 @@ class Consumer:
         self._acks: deque[Delivery] = deque()
         self._acks_since = 0.0
         self._ack_lock = Lock()
+        # Breaking out closes twice: the end of the loop, and of the block around it.
+        self._close_lock = Lock()
         self._lease_seconds = 0.0
         self._keeper: Background | None = None
         self._stopping = False
@@ -196,19 +198,20 @@ class Consumer:
         """Send outstanding acks, and release what was prefetched and not handled."""
         self._stopping = True
         self._ready.clear()
-        if self._keeper is not None:
-            keeper, self._keeper = self._keeper, None
-            keeper.stop()
-        self._flush()
-        unhandled = [d for d in self._held if not d.settled]
-        self._held.clear()
-        if unhandled:
-            try:
-                self._queue.release_many(unhandled)
-            except TryAgain as error:
-                log.warning(
-                    "releasing on %r: %s; they come back by themselves", self._queue.name, error
-                )
+        with self._close_lock:
+            if self._keeper is not None:
+                keeper, self._keeper = self._keeper, None
+                keeper.stop()
+            self._flush()
+            unhandled = [d for d in self._held if not d.settled]
+            self._held.clear()
+            if unhandled:
+                try:
+                    self._queue.release_many(unhandled)
+                except TryAgain as error:
+                    log.warning(
+                        "releasing on %r: %s; they come back by themselves", self._queue.name, error
+                    )
 
     def __enter__(self) -> Self:
         return self
