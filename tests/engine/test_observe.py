@@ -140,6 +140,18 @@ def test_touching_is_being_seen_without_taking(topic: Topic, topic_clock: Clock)
         topic.subscription("nobody").touch()
 
 
+def test_a_handle_from_before_the_mode_changed_says_so_and_takes_nothing(topic: Topic) -> None:
+    old = topic.subscribe("c")
+    assert old.observe() == []
+    topic.unsubscribe("c")
+    new = topic.subscribe("c", mode="shared")
+    topic.publish(b"x")
+    with pytest.raises(NoSuchSubscription, match="in another mode"):
+        old.observe()
+    [d] = new.observe()
+    d.ack()
+
+
 def test_the_name_of_a_peer_survives_its_client(topic: Topic, hf: Client) -> None:
     topic.subscribe("a", peer="p")
     topic.publish(b"x")

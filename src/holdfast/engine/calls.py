@@ -201,10 +201,12 @@ def touch(topic: TopicRef, consumer: str, peer: str) -> Call[int]:
 
 
 def observe(
-    topic: TopicRef, consumer: str, peer: str, count: int, lease: Lease, wait_ms: int
+    topic: TopicRef, consumer: str, peer: str, seat: QueueRef, count: int, lease: Lease, wait_ms: int
 ) -> Call[replies.Received]:
+    """`seat`: where what is received will be settled."""
     args: list[Argument] = [consumer_seat(consumer), peer_seat(consumer, peer)]
     args += [whole(count, "count", 1, MAX_COUNT), lease_ms(lease), wait_ms]
+    args.append(seat.key.removeprefix(topic.key))
     return Call("observe", topic, args, replies.received)
 
 

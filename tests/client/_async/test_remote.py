@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -248,3 +249,11 @@ async def test_dead_letters_of_a_subscription_can_be_received(door_url: str, nam
         assert (letter.body, letter.death.reason) == (b"x", "hopeless")
         await letter.ack()
         assert (await seat.stats()).dead == 0
+
+
+def test_without_the_extra_connecting_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    for module in [m for m in sys.modules if m.startswith("holdfast.client._async.remote")]:
+        monkeypatch.delitem(sys.modules, module)
+    with pytest.raises(Unsupported, match=r"\(grpc\): pip install 'holdfast\[server\]'"):
+        holdfast.connect_async("grpc://localhost:1")

@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.client import safety
 from holdfast.client._sync.client import Client
 from holdfast.client.remote_address import File, is_remote
-from holdfast.errors import InvalidArgument
+from holdfast.errors import InvalidArgument, Unsupported
 
 
 def connect(
@@ -42,8 +42,13 @@ def connect(
     """
     url = url or os.environ.get("HOLDFAST_URL") or None
     if url is not None and is_remote(url):
-        # Only who needs it pays for gRPC's import.
-        from holdfast.client._sync.remote import RemoteClient
+        # Only who needs it pays for gRPC's import, and has to have it.
+        try:
+            from holdfast.client._sync.remote import RemoteClient
+        except ModuleNotFoundError as error:
+            raise Unsupported(
+                f"grpc:// needs more packages ({error.name}): pip install 'holdfast[server]'"
+            ) from None
 
         _refuse("a Holdfast server", replicas=replicas or None, home=home, durability=durability)
         return RemoteClient(

@@ -1,6 +1,7 @@
 --[[ observe: receive from one's seat at a topic, and be seen to be there.
   KEYS   topic
-  ARGV   consumer, peer, count, lease_ms, wait_ms; the last three as receive, but a lease always ends
+  ARGV   consumer, peer, count, lease_ms, wait_ms as receive, but a lease always ends; optionally the
+         seat where the caller believes to sit
   Reply  as receive
   Errors INVALID, NOSUBSCRIPTION
   Cost   as receive
@@ -8,6 +9,9 @@
 
 function T.observe(keys, args)
   local seat = HF.must_sit(keys[1], HF.check_tails(args[1], args[2] or ''))
+  if args[6] and args[6] ~= seat.tail then
+    error({ err = 'NOSUBSCRIPTION the consumer was subscribed anew in another mode; get the subscription anew too' })
+  end
   local q = HF.open(keys[1] .. seat.tail)
   redis.call('ZADD', keys[1] .. K.seen, q.now, args[2])
   -- A peer may go for good: what it holds must come back without it.
