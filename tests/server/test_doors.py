@@ -3,6 +3,7 @@ the right; and TLS with the wrong CA, an expired certificate, or none."""
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import ssl
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import grpc
 import pytest
 import redis
 
+import holdfast
 from holdfast.server import tokens
 from holdfast.server.access import GROUPS, QUEUE_VERBS, TOPIC_VERBS
 from holdfast.server.tokens import Token
@@ -288,6 +290,40 @@ def test_sighup_lets_new_tokens_in_and_revoked_ones_out(valkey: str, tmp_path: P
         server.signal(signal.SIGHUP)
         wait_until(lambda: len(server.said("tokens read")) == 3, what="the tokens read again")
         assert [enters(server, s) for s in (old_secret, new_secret)] == [False, False]
+
+
+def test_who_is_inside_when_the_token_is_revoked_is_out_at_once(
+    valkey: str, tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / "tokens.toml"
+    token, secret = tokens.new("t", ["all *:*"])
+    tokens.write(file, [token])
+    with (
+        serving(tmp_path / "s", valkey, "--token-file", str(file)) as server,
+        server.redis(password=secret) as client,
+        server.queues() as queues,
+    ):
+        client.execute_command("MQ.PUSH", name, "a", "b")
+        bearer = (("authorization", f"Bearer {secret}"),)
+        request = pb.ReceiveStreamRequest(queues=[name])
+        stream = queues.ReceiveStream(request, metadata=bearer)
+        assert len(next(iter(stream)).deliveries) == 2
+        fewer = dataclasses.replace(token, allow=("send queue:*",))
+        tokens.write(file, [fewer])
+        server.signal(signal.SIGHUP)
+        wait_until(lambda: len(server.said("tokens read")) == 2, what="the tokens read again")
+        with pytest.raises(redis.exceptions.NoPermissionError):
+            client.execute_command("MQ.POP", "1", name)
+        with pytest.raises(grpc.RpcError) as refused:
+            next(iter(stream))
+        assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        tokens.write(file, [tokens.new("t", ["all *:*"])[0]])  # the same name, another secret
+        server.signal(signal.SIGHUP)
+        wait_until(lambda: len(server.said("tokens read")) == 3, what="the tokens read again")
+        with pytest.raises(redis.AuthenticationError):
+            client.execute_command("MQ.PUSH", name, "c")
+    with holdfast.connect(valkey, check="off") as hf:
+        assert hf.queue(name).stats().ready == 2
 
 
 def test_a_token_file_that_everybody_can_read_is_warned_of(valkey: str, tmp_path: Path) -> None:

@@ -201,7 +201,13 @@ def touch(topic: TopicRef, consumer: str, peer: str) -> Call[int]:
 
 
 def observe(
-    topic: TopicRef, consumer: str, peer: str, seat: QueueRef, count: int, lease: Lease, wait_ms: int
+    topic: TopicRef,
+    consumer: str,
+    peer: str,
+    seat: QueueRef,
+    count: int,
+    lease: Lease,
+    wait_ms: int,
 ) -> Call[replies.Received]:
     """`seat`: where what is received will be settled."""
     args: list[Argument] = [consumer_seat(consumer), peer_seat(consumer, peer)]

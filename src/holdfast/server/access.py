@@ -10,7 +10,7 @@ The verbs are those of the glossary; the groups below save writing them out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from holdfast.errors import InvalidArgument, Refused
@@ -103,6 +103,8 @@ class Principal:
 
     name: str
     rights: tuple[Right, ...]
+    key: bytes = field(default=b"", repr=False)
+    """What they entered by, in a form that opens nothing: a new secret makes a new principal."""
 
     def may(self, verb: str, kind: Kind, name: str) -> bool:
         return any(right.permits(verb, kind, name) for right in self.rights)

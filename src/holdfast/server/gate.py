@@ -31,11 +31,16 @@ class Gate:
         self._tell = Seldom(log, logging.WARNING, "turned away")
         self._by_digest: dict[bytes, tuple[bytes, Principal]] = {}
         self._by_certificate: dict[str, Principal] = {}
+        self._by_name: dict[str, Principal] = {}
+        self.generation = 0
+        """Grows whenever the tokens change: whoever is inside is then looked at again."""
         self.replace(tokens)
 
     def replace(self, tokens: Sequence[Token]) -> None:
-        """From now on these may enter, and no others. Who is inside already stays."""
+        """From now on these may enter or stay, and no others."""
         principals = [(token, token.principal()) for token in tokens]
+        self._by_name = {who.name: who for _, who in principals}
+        self.generation += 1
         self._by_digest = {
             t.digest: (t.digest, who) for t, who in principals if t.digest is not None
         }
@@ -64,6 +69,16 @@ class Gate:
     def enter_certificate(self, common_name: str) -> Principal | None:
         """Who shows this certificate, which the TLS layer has verified; None if no token names it."""
         return EVERYBODY if self.open else self._by_certificate.get(common_name)
+
+    def still(self, who: Principal) -> Principal:
+        """Somebody who entered earlier, with the rights they have now. Raises Unauthenticated if their
+        token was revoked meanwhile."""
+        if self.open:
+            return who
+        found = self._by_name.get(who.name)
+        if found is None or found.key != who.key:
+            raise Unauthenticated("the token was revoked")
+        return found
 
     def _count(self, why: str, peer: str | None) -> None:
         self.failures += 1

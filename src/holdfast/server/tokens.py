@@ -48,7 +48,8 @@ class Token:
     certificate: str | None = None
 
     def principal(self) -> Principal:
-        return Principal(self.name, tuple(right(text) for text in self.allow))
+        key = self.digest or (self.certificate or "").encode()
+        return Principal(self.name, tuple(right(text) for text in self.allow), key)
 
 
 def digest_of(secret: str) -> bytes:

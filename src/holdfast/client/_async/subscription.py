@@ -54,9 +54,7 @@ class AsyncSubscription(AsyncPlace):
     ) -> calls.Call[replies.Received]:
         if dead:
             return super()._receive_call(ref, count, lease, wait_ms, dead)
-        return calls.observe(
-            self._topic, self.consumer, self.peer, ref, count, lease, wait_ms
-        )
+        return calls.observe(self._topic, self.consumer, self.peer, ref, count, lease, wait_ms)
 
     async def observe(
         self, count: int = 1, *, wait: Seconds = 0, lease: Lease = None

@@ -125,6 +125,12 @@ class Call:
         self.context = context
         self._taken: list[AsyncDelivery] = []
 
+    def look_again(self) -> None:
+        """For calls that last: the tokens may have changed. Raises Unauthenticated."""
+        who = self.desk.gate.still(self.session.who)
+        if who is not self.session.who:
+            self.session = self.desk.broker.session(who)
+
     def wait(self, wait_ms: int) -> float:
         """Seconds to wait, shortened so that the answer is there before the deadline."""
         seconds = wait_ms / 1000

@@ -67,6 +67,7 @@ class Stream:
         desk = self._call.desk
         pause = min(_ROUND, self._call.session.limits.wait_seconds)
         while not desk.quieting:
+            self._call.look_again()
             if window.room <= 0:
                 await window.change(_ROUND)
                 if window.room <= 0:

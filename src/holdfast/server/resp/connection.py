@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.client._async.delivery import AsyncDelivery
-from holdfast.errors import HoldfastError, ServerBusy, TooLarge
+from holdfast.errors import HoldfastError, ServerBusy, TooLarge, Unauthenticated
 from holdfast.server.access import Principal
 from holdfast.server.broker import Session
 from holdfast.server.resp.arguments import shown
@@ -59,6 +59,7 @@ class Connection(asyncio.Protocol):
         self.last_command = "NULL"
         self.peer = "?"
         self._session: Session | None = None
+        self._generation = door.gate.generation
         self._parser = Parser(door.broker.limits)
         self._transport = cast("asyncio.Transport", None)
         self._counted = False
@@ -83,6 +84,15 @@ class Connection(asyncio.Protocol):
     def enter(self, who: Principal) -> None:
         self._session = self.door.broker.session(who)
         self.user = who.name
+        self._generation = self.door.gate.generation
+
+    def _look_again(self) -> None:
+        """The tokens changed since this client entered: its own may be gone, or say something else."""
+        if self._session is not None:
+            try:
+                self.enter(self.door.gate.still(self._session.who))
+            except Unauthenticated:
+                self._session, self.user = None, ""
 
     def leave(self) -> None:
         """As when the connection was made."""
@@ -269,6 +279,8 @@ class Connection(asyncio.Protocol):
 
     def _command(self, request: list[bytes]) -> Command:
         command = self.door.table.get(request[0].upper())
+        if self._generation != self.door.gate.generation:
+            self._look_again()
         if self._session is None and (command is None or not command.before_auth):
             raise Failure("Authentication required.", "NOAUTH")
         if command is None:
