@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from inspect import iscoroutinefunction
+from inspect import getmembers, iscoroutinefunction
 from typing import Any
 
 import pytest
@@ -21,7 +21,8 @@ from holdfast.server.access import (
     Right,
     right,
 )
-from holdfast.server.broker import Broker, Seat, Session
+from holdfast.server.broker import Broker, Session
+from holdfast.server.entrance import Seat
 
 ID = "1-1"
 Ask = Callable[[Session, str], Awaitable[Any]]
@@ -96,7 +97,7 @@ def test_the_table_has_every_verb() -> None:
 
 
 def test_the_table_has_everything_a_session_can_be_asked_for() -> None:
-    methods = {n for n, m in vars(Session).items() if iscoroutinefunction(m) and n[0] != "_"}
+    methods = {n for n, m in getmembers(Session, iscoroutinefunction) if n[0] != "_"}
     # These show what one has rights to, or check the verb they are given; tested on their own.
     assert methods - {what for _, _, what, _ in ASKED} == {
         "queues",

@@ -9,47 +9,25 @@ What it takes for a caller who goes away meanwhile is given back: see `taking.py
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from holdfast import names
 from holdfast.client._async.client import AsyncClient
 from holdfast.client._async.delivery import AsyncDelivery, AsyncHandful
 from holdfast.client._async.queue import AsyncQueue
-from holdfast.client._async.subscription import AsyncSubscription
 from holdfast.client.sender import CallName
-from holdfast.engine.replies import Mode, Stats, SubscriptionInfo
-from holdfast.errors import InvalidArgument, Refused
-from holdfast.filters import Filter
-from holdfast.message import Message, MessageId, Outgoing, State, body_bytes
+from holdfast.engine.replies import Stats
+from holdfast.errors import InvalidArgument
+from holdfast.message import Message, MessageId, Outgoing, State
 from holdfast.server import taking
-from holdfast.server.access import Kind, Principal
+from holdfast.server.access import Principal
+from holdfast.server.entrance import Place, named
 from holdfast.server.limits import Limits
-from holdfast.settings import Lease, Seconds, Settings, milliseconds
+from holdfast.server.topics import TopicVerbs
+from holdfast.settings import Lease, Seconds, Settings
 
 Action = Literal["retry", "release", "bury"]
-
-
-@dataclass(frozen=True, slots=True)
-class Seat:
-    """A place where a consumer observes a topic: what receipts of observed messages belong to."""
-
-    topic: str
-    consumer: str
-    peer: str = ""
-
-
-Place = str | Seat
-"""A queue by its name, or a seat at a topic."""
-
-
-def _named(name: CallName | None) -> CallName | None:
-    if name is not None:
-        names.check(name.sender, "a sender's name")
-    return name
 
 
 class Broker:
@@ -61,42 +39,11 @@ class Broker:
         return Session(self, who)
 
 
-class Session:
+class Session(TopicVerbs):
     """What one principal may ask for. Cheap to make; keeps nothing between calls."""
 
     def __init__(self, broker: Broker, who: Principal) -> None:
-        self._client = broker.client
-        self.limits = broker.limits
-        self.who = who
-
-    # ---- places ---------------------------------------------------------------------------
-
-    def _queue(self, verb: str, name: str) -> AsyncQueue:
-        queue = self._client.queue(name)
-        self.who.require(verb, "queue", name)
-        return queue
-
-    def _seat(self, verb: str, seat: Seat) -> AsyncSubscription:
-        found = self._client.topic(seat.topic).subscription(seat.consumer, peer=seat.peer)
-        self.who.require(verb, "topic", seat.topic)
-        return found
-
-    def _place(self, verb: str, place: Place) -> AsyncQueue | AsyncSubscription:
-        return self._queue(verb, place) if isinstance(place, str) else self._seat(verb, place)
-
-    def _checked(self, messages: Sequence[Outgoing]) -> Sequence[Outgoing]:
-        self.limits.check_batch(len(messages), "messages")
-        for message in messages:
-            self.limits.check_message(len(body_bytes(message.body)))
-        return messages
-
-    def _wait(self, wait: Seconds) -> float:
-        seconds = milliseconds(wait, "wait") / 1000
-        if seconds > self.limits.wait_seconds:
-            raise InvalidArgument(
-                f"wait must be at most {self.limits.wait_seconds:g} seconds, not {seconds:g}"
-            )
-        return seconds
+        super().__init__(broker.client, broker.limits, who)
 
     # ---- sending --------------------------------------------------------------------------
 
@@ -105,7 +52,7 @@ class Session:
     ) -> list[MessageId]:
         """Store messages; ids in order. `name`: the caller's own, so that it may repeat the call."""
         target = self._queue("send", queue)
-        return await target.send_many(list(self._checked(messages)), name=_named(name))
+        return await target.send_many(list(self._checked(messages)), name=named(name))
 
     async def send_bodies(
         self, queue: str, bodies: list[bytes], *, name: CallName | None = None
@@ -115,7 +62,7 @@ class Session:
         self.limits.check_batch(len(bodies), "messages")
         if bodies:
             self.limits.check_message(max(map(len, bodies)))
-        return await target.send_many(bodies, name=_named(name))
+        return await target.send_many(bodies, name=named(name))
 
     async def ensure(self, queue: str, unique: str, message: Outgoing) -> MessageId:
         """Send, unless a message of that unique name is in the queue."""
@@ -187,46 +134,6 @@ class Session:
         self.limits.check_batch(count, "messages")
         return await taking.kept(place.recover(count, elapsed=elapsed, lease=lease))
 
-    async def observe(
-        self,
-        consumer: str,
-        count: int,
-        *,
-        peer: str = "",
-        topics: Sequence[str] | None = None,
-        wait: Seconds = 0,
-        lease: Lease = None,
-        auto_ack: bool = False,
-    ) -> list[AsyncDelivery]:
-        """What has been published on the topics this consumer is subscribed to: on all of them, or
-        on those named. `auto_ack`: settled before it is handed out."""
-        watching = self._client.consumer(consumer, peer=peer)
-        self.limits.check_batch(count, "messages")
-        if topics is None:
-            seats = [s for s in await watching.seats() if self.who.may("observe", "topic", s.name)]
-        else:
-            seats = [self._seat("observe", Seat(name, consumer, peer)) for name in topics]
-        if not seats:
-            raise Refused(f"{self.who.name} may observe none of the topics of {consumer!r}")
-        # Any may be first, so that a busy topic does not keep the others from being observed.
-        random.shuffle(seats)
-        seconds = self._wait(wait)
-
-        async def take(place: AsyncSubscription, n: int) -> list[AsyncDelivery]:
-            return await place.observe(n, lease=lease)
-
-        got = await taking.first(seats, count, seconds, take)
-        if auto_ack:
-            for seat in seats:
-                mine = [d for d in got if d.batch.queue is seat]
-                if mine:
-                    await seat.ack_many(mine)
-        return got
-
-    async def touch(self, seat: Seat) -> None:
-        """Be seen there without taking anything."""
-        await self._seat("observe", seat).touch()
-
     # ---- settling -------------------------------------------------------------------------
 
     async def ack(self, place: Place, receipts: Sequence[str]) -> list[str]:
@@ -295,11 +202,6 @@ class Session:
         """Those this principal may do anything with."""
         return [name for name in await self._client.queues() if self._sees("queue", name)]
 
-    def _sees(self, kind: Kind, name: str) -> bool:
-        return any(
-            right.permits(verb, kind, name) for right in self.who.rights for verb in right.verbs
-        )
-
     # ---- keeping house --------------------------------------------------------------------
 
     async def redrive(
@@ -341,67 +243,3 @@ class Session:
 
     async def delete(self, queue: str) -> None:
         await self._queue("delete", queue).delete()
-
-    # ---- topics ---------------------------------------------------------------------------
-
-    async def publish(
-        self, topic: str, messages: Sequence[Outgoing], *, name: CallName | None = None
-    ) -> list[MessageId]:
-        """To all subscriptions, or none. `name`: as for send."""
-        target = self._client.topic(topic)
-        self.who.require("publish", "topic", topic)
-        return await target.publish_many(list(self._checked(messages)), name=_named(name))
-
-    async def subscribe(
-        self,
-        topic: str,
-        consumer: str,
-        *,
-        peer: str = "",
-        mode: Mode = "broadcast",
-        filter: Filter | None = None,
-    ) -> None:
-        target = self._client.topic(topic)
-        self.who.require("subscribe", "topic", topic)
-        await target.subscribe(consumer, peer=peer, mode=mode, filter=filter)
-
-    async def unsubscribe(self, topic: str, consumer: str, *, peer: str | None = None) -> bool:
-        """False: it was not subscribed. `peer` None: all peers."""
-        target = self._client.topic(topic)
-        self.who.require("unsubscribe", "topic", topic)
-        return await target.unsubscribe(consumer, peer=peer)
-
-    async def subscriptions(self, topic: str) -> list[SubscriptionInfo]:
-        target = self._client.topic(topic)
-        self.who.require("stats", "topic", topic)
-        return await target.subscriptions()
-
-    async def topic_stats(self, topic: str) -> Stats:
-        """Of the topic itself: what was published, and what waits for a first subscriber."""
-        target = self._client.topic(topic)
-        self.who.require("stats", "topic", topic)
-        return await target.stats()
-
-    async def topic_settings(self, topic: str) -> Settings:
-        target = self._client.topic(topic)
-        self.who.require("stats", "topic", topic)
-        return await target.settings()
-
-    async def consumer_topics(self, consumer: str) -> list[str]:
-        """Those it is subscribed to and this principal may observe."""
-        named = await self._client.consumer(consumer).topics()
-        return [name for name in named if self.who.may("observe", "topic", name)]
-
-    async def configure_topic(self, topic: str, **settings: Any) -> Settings:
-        target = self._client.topic(topic)
-        self.who.require("configure", "topic", topic)
-        return await target.configure(**settings)
-
-    async def topics(self) -> list[str]:
-        """Those this principal may do anything with."""
-        return [name for name in await self._client.topics() if self._sees("topic", name)]
-
-    async def delete_topic(self, topic: str) -> None:
-        target = self._client.topic(topic)
-        self.who.require("delete", "topic", topic)
-        await target.delete()

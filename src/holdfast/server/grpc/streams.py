@@ -16,7 +16,7 @@ from holdfast.client._async.delivery import AsyncDelivery
 from holdfast.client._async.place import AsyncPlace
 from holdfast.client._async.subscription import AsyncSubscription
 from holdfast.errors import HoldfastError, Unavailable
-from holdfast.server.broker import Place, Seat
+from holdfast.server.entrance import Place, Seat
 from holdfast.server.grpc.call import STOPPING, Call
 from holdfast.server.grpc.windows import Window
 from holdfast.server.taking import give_back

@@ -9,7 +9,7 @@ from holdfast.engine.replies import Mode, SubscriptionInfo
 from holdfast.errors import InvalidArgument
 from holdfast.filters import Filter
 from holdfast.message import Outgoing
-from holdfast.server.broker import Seat
+from holdfast.server.entrance import Seat
 from holdfast.server.grpc import values
 from holdfast.server.grpc.call import Call, stream, unary
 from holdfast.server.grpc.places import Places

@@ -11,7 +11,7 @@ from holdfast.client.sender import CallName
 from holdfast.engine.replies import Stats
 from holdfast.errors import InvalidArgument
 from holdfast.message import Death, Message, MessageId, Outgoing, State, utc
-from holdfast.server.broker import Place, Seat
+from holdfast.server.entrance import Place, Seat
 from holdfast.settings import MAX_MS, Settings
 from holdfast.v1 import broker_pb2 as pb
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from holdfast.client._async.delivery import AsyncDelivery
-from holdfast.server.broker import Place
+from holdfast.server.entrance import Place
 
 Key = tuple[Place, str]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from holdfast.message import utc
-from holdfast.server.broker import Place, Seat
+from holdfast.server.entrance import Place, Seat
 from holdfast.server.resp.writer import Failure
 
 _LARGEST = 2**63

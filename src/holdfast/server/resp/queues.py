@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from holdfast.client._async.delivery import AsyncDelivery
 from holdfast.errors import FixTheCall, QueueFull
 from holdfast.message import Message
-from holdfast.server.broker import Place
+from holdfast.server.entrance import Place
 from holdfast.server.resp.arguments import Words, count, integer, seconds, text, texts
 from holdfast.server.resp.command import Command
 from holdfast.server.resp.connection import Connection
