@@ -20,7 +20,7 @@ from typing import Any, NoReturn, TextIO
 
 import holdfast
 from holdfast.errors import HoldfastError
-from holdfast.server import logs
+from holdfast.server import files, logs
 from holdfast.server.config import Config
 from holdfast.server.logs import event
 from holdfast.server.service import Service
@@ -53,6 +53,15 @@ async def _serve(config: Config, ready: Callable[[dict[str, str]], None]) -> Non
         server=config.shown()["url"] or "embedded",
         loop=type(asyncio.get_running_loop()).__module__.partition(".")[0],
     )
+    wanted = config.limits.connections + files.SPARE
+    if (most := files.allow(wanted)) < wanted:
+        event(
+            log,
+            logging.WARNING,
+            "open files",
+            problem=f"the system allows {most}, {wanted} may be needed; raise `ulimit -n`, or lower "
+            "the limit of connections",
+        )
     if not await _unless(told, service.start()):
         event(log, logging.INFO, "stopped before it was ready")
         return
