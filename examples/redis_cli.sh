@@ -1,10 +1,10 @@
 #!/bin/sh
 # A queue at the command line, with nothing but redis-cli.
 #
-#     holdfast serve --resp 127.0.0.1:7379 &
-#     sh examples/redis_cli.sh 7379
+#     holdfast serve &
+#     sh examples/redis_cli.sh 6399
 set -eu
-port=${1:-7379}
+port=${1:-6399}
 queue=${2:-example.orders}
 
 mq() { redis-cli -e -h 127.0.0.1 -p "$port" "$@"; }

@@ -1,10 +1,10 @@
 // A producer and a worker in node, over the ordinary `redis` package.
 //
-//     holdfast serve --resp 127.0.0.1:7379 &
-//     cd examples/node && npm install && node worker.cjs redis://127.0.0.1:7379
+//     holdfast serve &
+//     cd examples/node && npm install && node worker.cjs redis://127.0.0.1:6399
 const { createClient } = require('redis');
 
-const url = process.argv[2] ?? 'redis://127.0.0.1:7379';
+const url = process.argv[2] ?? 'redis://127.0.0.1:6399';
 const queue = process.argv[3] ?? 'example.mail';
 
 async function main() {

@@ -1,7 +1,7 @@
 """The reliable queue as commands: MQ.PUSH, POP, ACK, RECOVER, INSPECT and QINFO.
 
 Names, argument orders and replies are those that users of the commands know; nothing here may be made
-nicer. What they lack is in `more.py`, under names of its own.
+nicer. What they lack is in `sending.py`, `taking.py`, `settling.py` and `keeping.py`, under names of its own.
 """
 
 from __future__ import annotations
