@@ -31,6 +31,17 @@ async def test_what_is_published_is_observed_and_acked(topic: AsyncTopic) -> Non
     assert (await seat.stats()).total == 0
 
 
+async def test_a_topic_can_be_observed_by_the_names_alone(topic: AsyncTopic) -> None:
+    await topic.subscribe("a", peer="p")
+    await topic.publish_many([b"x", b"y"])
+    got = await topic.observe("a", 10, 5, peer="p")
+    assert [d.body for d in got] == [b"x", b"y"]
+    for d in got:
+        await d.ack()
+    with pytest.raises(NoSuchSubscription, match="a/other"):
+        await topic.observe("a", peer="other")
+
+
 async def test_a_publish_wakes_who_waits(hf: AsyncClient, topic: AsyncTopic) -> None:
     seat = await topic.subscribe("a")
     start = time.monotonic()

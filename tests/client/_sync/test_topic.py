@@ -32,6 +32,17 @@ def test_what_is_published_is_observed_and_acked(topic: Topic) -> None:
     assert (seat.stats()).total == 0
 
 
+def test_a_topic_can_be_observed_by_the_names_alone(topic: Topic) -> None:
+    topic.subscribe("a", peer="p")
+    topic.publish_many([b"x", b"y"])
+    got = topic.observe("a", 10, 5, peer="p")
+    assert [d.body for d in got] == [b"x", b"y"]
+    for d in got:
+        d.ack()
+    with pytest.raises(NoSuchSubscription, match="a/other"):
+        topic.observe("a", peer="other")
+
+
 def test_a_publish_wakes_who_waits(hf: Client, topic: Topic) -> None:
     seat = topic.subscribe("a")
     start = time.monotonic()

@@ -51,7 +51,7 @@ class AsyncObserver:
         return found
 
     async def observe(
-        self, count: int = 1, *, wait: Seconds = 0, lease: Lease = None
+        self, count: int = 1, wait: Seconds = 0, *, lease: Lease = None
     ) -> list[AsyncDelivery]:
         """Up to `count` messages of all its topics, any of which may be first; waits for the
         first message only. Which topic one came from is in `.source`."""

@@ -206,7 +206,7 @@ class AsyncRemoteObserver(AsyncObserver):
         return list((await remote.call(remote.broker.ConsumerTopics, request)).topics)
 
     async def observe(
-        self, count: int = 1, *, wait: Seconds = 0, lease: Lease = None
+        self, count: int = 1, wait: Seconds = 0, *, lease: Lease = None
     ) -> list[AsyncDelivery]:
         """Up to `count` messages of all its topics; waits for the first message only."""
         whole(count, "count", 1, calls.MAX_COUNT)

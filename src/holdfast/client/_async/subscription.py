@@ -57,7 +57,7 @@ class AsyncSubscription(AsyncPlace):
         return calls.observe(self._topic, self.consumer, self.peer, ref, count, lease, wait_ms)
 
     async def observe(
-        self, count: int = 1, *, wait: Seconds = 0, lease: Lease = None
+        self, count: int = 1, wait: Seconds = 0, *, lease: Lease = None
     ) -> list[AsyncDelivery]:
         """Up to `count` messages under a lease, in one round trip; waits for the first one only.
 

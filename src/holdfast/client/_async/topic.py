@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast import names
+from holdfast.client._async.delivery import AsyncDelivery
 from holdfast.client._async.keeping import AsyncKeeping
 from holdfast.client._async.looking import AsyncLooking
 from holdfast.client._async.subscription import AsyncSubscription
@@ -20,7 +21,7 @@ from holdfast.engine.replies import Mode, SubscriptionInfo
 from holdfast.errors import InvalidArgument
 from holdfast.filters import Filter
 from holdfast.message import Codec, MessageId, Outgoing
-from holdfast.settings import Seconds, Settings
+from holdfast.settings import Lease, Seconds, Settings
 
 if TYPE_CHECKING:
     from holdfast.client._async.client import AsyncClient
@@ -121,6 +122,18 @@ class AsyncTopic(AsyncLooking, AsyncKeeping):
         ):
             pass
         return made
+
+    async def observe(
+        self,
+        consumer: str,
+        count: int = 1,
+        wait: Seconds = 0,
+        *,
+        peer: str = "",
+        lease: Lease = None,
+    ) -> list[AsyncDelivery]:
+        """What was published, for a consumer that is subscribed; see `AsyncSubscription.observe`."""
+        return await self.subscription(consumer, peer=peer).observe(count, wait, lease=lease)
 
     async def unsubscribe(self, consumer: str, *, peer: str | None = None) -> bool:
         """Give up a subscription: of one peer, or of the consumer with all its peers.

@@ -51,7 +51,7 @@ class Observer:
             )
         return found
 
-    def observe(self, count: int = 1, *, wait: Seconds = 0, lease: Lease = None) -> list[Delivery]:
+    def observe(self, count: int = 1, wait: Seconds = 0, *, lease: Lease = None) -> list[Delivery]:
         """Up to `count` messages of all its topics, any of which may be first; waits for the
         first message only. Which topic one came from is in `.source`."""
         give_up = time.monotonic() + milliseconds(wait, "wait") / 1000

@@ -206,7 +206,7 @@ class RemoteObserver(Observer):
         request = pb.ConsumerTopicsRequest(consumer=self.consumer)
         return list((remote.call(remote.broker.ConsumerTopics, request)).topics)
 
-    def observe(self, count: int = 1, *, wait: Seconds = 0, lease: Lease = None) -> list[Delivery]:
+    def observe(self, count: int = 1, wait: Seconds = 0, *, lease: Lease = None) -> list[Delivery]:
         """Up to `count` messages of all its topics; waits for the first message only."""
         whole(count, "count", 1, calls.MAX_COUNT)
         remote = self._client.remote

@@ -57,7 +57,7 @@ class Subscription(Place):
             return super()._receive_call(ref, count, lease, wait_ms, dead)
         return calls.observe(self._topic, self.consumer, self.peer, ref, count, lease, wait_ms)
 
-    def observe(self, count: int = 1, *, wait: Seconds = 0, lease: Lease = None) -> list[Delivery]:
+    def observe(self, count: int = 1, wait: Seconds = 0, *, lease: Lease = None) -> list[Delivery]:
         """Up to `count` messages under a lease, in one round trip; waits for the first one only.
 
         Being seen to observe is what keeps a broadcast peer from being dropped. Raises

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast import names
+from holdfast.client._sync.delivery import Delivery
 from holdfast.client._sync.keeping import Keeping
 from holdfast.client._sync.looking import Looking
 from holdfast.client._sync.subscription import Subscription
@@ -21,7 +22,7 @@ from holdfast.engine.replies import Mode, SubscriptionInfo
 from holdfast.errors import InvalidArgument
 from holdfast.filters import Filter
 from holdfast.message import Codec, MessageId, Outgoing
-from holdfast.settings import Seconds, Settings
+from holdfast.settings import Lease, Seconds, Settings
 
 if TYPE_CHECKING:
     from holdfast.client._sync.client import Client
@@ -120,6 +121,18 @@ class Topic(Looking, Keeping):
         while not self.transport.run(calls.subscribe(self._topic, consumer, peer, mode, filter)):
             pass
         return made
+
+    def observe(
+        self,
+        consumer: str,
+        count: int = 1,
+        wait: Seconds = 0,
+        *,
+        peer: str = "",
+        lease: Lease = None,
+    ) -> list[Delivery]:
+        """What was published, for a consumer that is subscribed; see `Subscription.observe`."""
+        return self.subscription(consumer, peer=peer).observe(count, wait, lease=lease)
 
     def unsubscribe(self, consumer: str, *, peer: str | None = None) -> bool:
         """Give up a subscription: of one peer, or of the consumer with all its peers.
