@@ -64,7 +64,7 @@ def node(home: Path) -> None:
 def node_redis(home: Path) -> None:
     if (home / "node_modules/redis").is_dir():
         return
-    options = ("--no-audit", "--no-fund", "--no-save", "--silent", "--prefix", str(home))
+    options = ("--no-audit", "--no-fund", "--no-save", "--loglevel=error", "--prefix", str(home))
     run("npm", "install", *options, f"redis@{NODE_REDIS}")
 
 
