@@ -80,8 +80,9 @@ def main() -> int:
         try:
             bring(home)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            detail = getattr(error, "stderr", "") or str(error)
-            print(f"without {what}: {detail.strip().splitlines()[-1] if detail else error!r}")
+            said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
+            why = next((line for line in said if "err" in line.lower()), said[-1])
+            print(f"without {what}: {why}")
             print("  tests that need it will be skipped")
     return 0
 
