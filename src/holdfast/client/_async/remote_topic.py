@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast import names
@@ -22,7 +21,7 @@ from holdfast.engine.keys import QueueRef
 from holdfast.engine.replies import Mode, SubscriptionInfo
 from holdfast.errors import InvalidArgument
 from holdfast.filters import Filter
-from holdfast.message import MessageId, Outgoing
+from holdfast.message import MessageId
 from holdfast.settings import Lease, Seconds, Settings, milliseconds, whole
 from holdfast.v1 import broker_pb2 as pb
 
@@ -89,32 +88,8 @@ class AsyncRemoteTopic(AsyncTopic):
 
     # ---- publishing -----------------------------------------------------------------------
 
-    async def publish(
-        self,
-        body: Any,
-        *,
-        delay: Seconds | None = None,
-        due: datetime | None = None,
-        priority: int = 0,
-        attributes: dict[str, str] | None = None,
-        group: str | None = None,
-        dedup_id: str | None = None,
-        ttl: Seconds | None = None,
-    ) -> MessageId:
-        """Store a message for every subscription, or for none; its id is the same in all of them.
-
-        Raises AnswerLost if the connection was lost before the answer came; with a `dedup_id` it is
-        repeated by itself instead.
-        """
-        message = Outgoing(body, delay, due, priority, attributes, group, dedup_id, ttl)
-        return await self._producer.send(Parcel(message, self.codec))
-
-    async def publish_many(
-        self, messages: Iterable[Any], *, name: CallName | None = None
-    ) -> list[MessageId]:
-        """Publish many in one round trip, all or none."""
-        parcels = [Parcel(m, self.codec) for m in messages]
-        return await self._publish_packed(parcels) if parcels else []
+    def _pack(self, message: Any, unique: str | None = None) -> Parcel:
+        return Parcel(message, self.codec, unique)
 
     async def _publish_packed(
         self, messages: Sequence[Packed], name: CallName | None = None

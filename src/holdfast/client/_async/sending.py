@@ -48,9 +48,9 @@ class AsyncSending(AsyncShards):
         """
         plain = (delay, due, attributes, group, dedup_id, ttl) == _NOTHING_SAID
         if plain and type(body) is bytes and type(priority) is int and priority == 0:
-            return await self._producer.send(calls.pack_plain(body))
+            return await self._producer.send(self._pack_plain(body))
         message = Outgoing(body, delay, due, priority, attributes, group, dedup_id, ttl)
-        return await self._producer.send(calls.pack(message, self.codec))
+        return await self._producer.send(self._pack(message))
 
     async def send_many(
         self, messages: Iterable[Any], *, name: CallName | None = None
@@ -66,7 +66,7 @@ class AsyncSending(AsyncShards):
         if len(await self._shards()) == 1 and all(type(m) is bytes for m in listed):
             await self._register()
             return await self._send_to(0, partial(calls.send_plain, self._refs[0], listed), name)
-        return await self._send_packed([calls.pack(m, self.codec) for m in listed], name)
+        return await self._send_packed([self._pack(m) for m in listed], name)
 
     async def ensure(
         self,
@@ -85,7 +85,13 @@ class AsyncSending(AsyncShards):
         Then the id is that one's, and `.duplicate` is True. A dead letter frees the name.
         """
         message = Outgoing(body, delay, due, priority, attributes, group, None, ttl)
-        return (await self._send_packed([calls.pack(message, self.codec, unique)]))[0]
+        return await self._ensure(unique, self._pack(message, unique))
+
+    def _pack_plain(self, body: bytes) -> Packed:
+        return calls.pack_plain(body)
+
+    async def _ensure(self, unique: str, message: Packed) -> MessageId:
+        return (await self._send_packed([message]))[0]
 
     async def _send_packed(
         self, messages: Sequence[Packed], name: CallName | None = None

@@ -68,14 +68,14 @@ class AsyncTopic(AsyncLooking, AsyncKeeping):
         subscription's filter wants is gone. Safe to repeat by itself, as `send` is.
         """
         message = Outgoing(body, delay, due, priority, attributes, group, dedup_id, ttl)
-        return await self._producer.send(calls.pack(message, self.codec))
+        return await self._producer.send(self._pack(message))
 
     async def publish_many(
         self, messages: Iterable[Any], *, name: CallName | None = None
     ) -> list[MessageId]:
         """Publish many in one round trip, all or none; bodies, or `Outgoing` for those with more to
         say. Ids come back in order. `name`: as for `send_many`."""
-        packed = [calls.pack(m, self.codec) for m in messages]
+        packed = [self._pack(m) for m in messages]
         return await self._publish_packed(packed, name) if packed else []
 
     async def _publish_packed(

@@ -38,46 +38,22 @@ class RemoteQueue(RemotePlace, Queue):
 
     # ---- sending --------------------------------------------------------------------------
 
-    def send(
-        self,
-        body: Any,
-        *,
-        delay: Seconds | None = None,
-        due: datetime | None = None,
-        priority: int = 0,
-        attributes: dict[str, str] | None = None,
-        group: str | None = None,
-        dedup_id: str | None = None,
-        ttl: Seconds | None = None,
-    ) -> MessageId:
-        """Store a message; once this returns, it is held until somebody acks it. Safe to repeat by
-        itself, as the direct client's."""
-        message = Outgoing(body, delay, due, priority, attributes, group, dedup_id, ttl)
-        return self._producer.send(Parcel(message, self.codec))
+    def _pack(self, message: Any, unique: str | None = None) -> Parcel:
+        return Parcel(message, self.codec, unique)
+
+    def _pack_plain(self, body: bytes) -> Parcel:
+        return self._pack(body)
 
     def send_many(
         self, messages: Iterable[Any], *, name: CallName | None = None
     ) -> list[MessageId]:
         """Store many messages in one round trip; bodies, or `Outgoing` for those with more to say."""
-        parcels = [Parcel(m, self.codec) for m in messages]
+        parcels = [self._pack(m) for m in messages]
         return self._send_packed(parcels) if parcels else []
 
-    def ensure(
-        self,
-        unique: str,
-        body: Any,
-        *,
-        delay: Seconds | None = None,
-        due: datetime | None = None,
-        priority: int = 0,
-        attributes: dict[str, str] | None = None,
-        group: str | None = None,
-        ttl: Seconds | None = None,
-    ) -> MessageId:
-        """Send, unless a message with this unique name is ready, delayed or leased already."""
-        message = Outgoing(body, delay, due, priority, attributes, group, None, ttl)
-        parcel = Parcel(message, self.codec, unique)
-        request = pb.EnsureRequest(queue=self.name, unique=unique, message=parcel.proto)
+    def _ensure(self, unique: str, message: Packed) -> MessageId:
+        proto = cast("Parcel", message).proto
+        request = pb.EnsureRequest(queue=self.name, unique=unique, message=proto)
         answer = self._remote.call(self._stub.Ensure, request, repeatable=False)
         return remote_values.message_id(answer.sent[0])
 

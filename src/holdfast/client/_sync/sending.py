@@ -49,9 +49,9 @@ class Sending(Shards):
         """
         plain = (delay, due, attributes, group, dedup_id, ttl) == _NOTHING_SAID
         if plain and type(body) is bytes and type(priority) is int and priority == 0:
-            return self._producer.send(calls.pack_plain(body))
+            return self._producer.send(self._pack_plain(body))
         message = Outgoing(body, delay, due, priority, attributes, group, dedup_id, ttl)
-        return self._producer.send(calls.pack(message, self.codec))
+        return self._producer.send(self._pack(message))
 
     def send_many(
         self, messages: Iterable[Any], *, name: CallName | None = None
@@ -67,7 +67,7 @@ class Sending(Shards):
         if len(self._shards()) == 1 and all(type(m) is bytes for m in listed):
             self._register()
             return self._send_to(0, partial(calls.send_plain, self._refs[0], listed), name)
-        return self._send_packed([calls.pack(m, self.codec) for m in listed], name)
+        return self._send_packed([self._pack(m) for m in listed], name)
 
     def ensure(
         self,
@@ -86,7 +86,13 @@ class Sending(Shards):
         Then the id is that one's, and `.duplicate` is True. A dead letter frees the name.
         """
         message = Outgoing(body, delay, due, priority, attributes, group, None, ttl)
-        return (self._send_packed([calls.pack(message, self.codec, unique)]))[0]
+        return self._ensure(unique, self._pack(message, unique))
+
+    def _pack_plain(self, body: bytes) -> Packed:
+        return calls.pack_plain(body)
+
+    def _ensure(self, unique: str, message: Packed) -> MessageId:
+        return (self._send_packed([message]))[0]
 
     def _send_packed(
         self, messages: Sequence[Packed], name: CallName | None = None

@@ -58,6 +58,10 @@ class Shards:
                 listed.clear()
             listed.add(self.name)
 
+    def _pack(self, message: Any, unique: str | None = None) -> calls.Packed:
+        """A message, an Outgoing or a body, checked and ready to be sent."""
+        return calls.pack(message, self.codec, unique)
+
     def _wake_home(self) -> None:
         """Waiters of a sharded queue block at its first shard; see lua/wake.lua."""
         if len(self._refs) > 1:
