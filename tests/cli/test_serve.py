@@ -40,7 +40,7 @@ def test_print_config_is_json_for_scripts(run: Run) -> None:
     found = run("serve", "--print-config", "--json", "--resp", "127.0.0.1:0").object
     assert found["resp"] == "127.0.0.1:0"
     assert found["grpc"] == "off"
-    assert found["limits"]["nesting"] == 1
+    assert found["limits"]["arguments"] == 20_000
 
 
 def test_the_config_file_is_named_by_flag_or_variable(

@@ -38,7 +38,6 @@ ASKED: list[tuple[Kind, str, str, Ask]] = [
     ("queue", "send", "send_bodies", lambda s, n: s.send_bodies(n, [b"x"])),
     ("queue", "send", "ensure", lambda s, n: s.ensure(n, "u", Outgoing(b"x"))),
     ("queue", "receive", "receive", lambda s, n: s.receive(n, 1)),
-    ("queue", "receive", "receive_dead", lambda s, n: s.receive(n, 1, dead=True)),
     ("queue", "receive", "receive_rounds", lambda s, n: s.receive_rounds(n, 1, 2)),
     ("queue", "ack", "ack_batches", lambda s, n: s.ack_batches(n, [])),
     ("queue", "recover", "recover", lambda s, n: s.recover(n, 1, elapsed=1)),

@@ -22,7 +22,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.message import Message, MessageId, Outgoing, State
 from holdfast.server import taking
 from holdfast.server.access import Principal
-from holdfast.server.entrance import Place, named
+from holdfast.server.entrance import Place, Seat, named
 from holdfast.server.limits import Limits
 from holdfast.server.topics import TopicVerbs
 from holdfast.settings import Lease, Seconds, Settings
@@ -88,15 +88,11 @@ class Session(TopicVerbs):
         *,
         wait: Seconds = 0,
         lease: Lease = None,
-        dead: bool = False,
     ) -> list[AsyncDelivery]:
         """Up to `count` messages from these queues, the first named first; waits for the first."""
-        named = [queues] if isinstance(queues, str) else list(queues)
-        places = [self._queue("receive", name) for name in named]
+        asked = [queues] if isinstance(queues, str) else list(queues)
+        places = [self._queue("receive", name) for name in asked]
         self.limits.check_batch(count, "messages")
-
-        if dead:
-            return await taking.first_dead(places, count, self._wait(wait), lease)
 
         async def take(place: AsyncQueue, n: int) -> list[AsyncDelivery]:
             return await place.receive_many(n, lease=lease)
@@ -104,12 +100,18 @@ class Session(TopicVerbs):
         return await taking.first(places, count, self._wait(wait), take)
 
     async def receive_dead(
-        self, place: Place, count: int, *, wait: Seconds = 0, lease: Lease = None
+        self,
+        places: Place | Sequence[Place],
+        count: int,
+        *,
+        wait: Seconds = 0,
+        lease: Lease = None,
     ) -> list[AsyncDelivery]:
-        """Dead letters of one queue or subscription."""
-        at = self._place("receive" if isinstance(place, str) else "observe", place)
+        """The same for dead letters, of queues or subscriptions."""
+        asked = [places] if isinstance(places, str | Seat) else list(places)
+        found = [self._place("receive" if isinstance(p, str) else "observe", p) for p in asked]
         self.limits.check_batch(count, "messages")
-        return await taking.first_dead([at], count, self._wait(wait), lease)
+        return await taking.first_dead(found, count, self._wait(wait), lease)
 
     async def receive_rounds(
         self, queue: str, count: int, rounds: int, *, lease: Lease = None

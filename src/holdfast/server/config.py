@@ -73,7 +73,7 @@ _LIMIT_TYPES = get_type_hints(Limits)
 _PATHS = {"token_file", "tls_cert", "tls_key", "tls_client_ca"}
 _SECONDS = {"grace", "wait_for_server", "retry_for", "reap_every"}
 # They hold for all: a server that cannot take one connection or one byte serves nobody.
-_MAY_BE_ZERO = {"idle_seconds", "nesting"}
+_MAY_BE_ZERO = {"idle_seconds"}
 
 
 class Told(NamedTuple):

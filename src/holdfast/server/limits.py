@@ -19,7 +19,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Of one request, all its messages together."""
     inline_bytes: int = 64 * 1024
     arguments: int = 20_000
-    nesting: int = 1
     idle_seconds: float = 0.0
     """A connection that says nothing for so long is closed; 0: never."""
     wait_seconds: float = 3600.0

@@ -116,7 +116,7 @@ class Service:
                 await asyncio.sleep(0.1)
 
     def reload(self) -> None:
-        """Read the tokens again; who comes from now on is asked for those. Raises InvalidArgument,
+        """Read the tokens again; they hold at once, also for who is inside. Raises InvalidArgument,
         and then the old ones stay."""
         path = self.config.options.token_file
         if path is None:

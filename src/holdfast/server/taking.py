@@ -56,11 +56,19 @@ async def first_dead(
     while True:
         left = max(give_up - time.monotonic(), 0)
         pause = min(left, _SLICE) / len(places)
-        for place in places:
-            if got := await kept(place.receive_dead(count, wait=pause, lease=lease)):
-                return got
-        if left == 0:
-            return []
+        got: list[AsyncDelivery] = []
+        try:
+            for place in places:
+                seconds = 0 if got else pause
+                taking = place.receive_dead(count - len(got), wait=seconds, lease=lease)
+                got += await kept(taking)
+                if len(got) >= count:
+                    break
+        except BaseException:
+            await give_back(got)
+            raise
+        if got or left == 0:
+            return got
 
 
 async def kept(taking: Awaitable[list[AsyncDelivery]]) -> list[AsyncDelivery]:

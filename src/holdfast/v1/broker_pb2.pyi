@@ -933,7 +933,7 @@ class ReceiveRequest(_message.Message):
     """absent: as the queue is set; 0: until settled"""
     @_builtins.property
     def queues(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """One or several, in order of preference. ReceiveDead takes one."""
+        """One or several, in order of preference."""
 
     def __init__(
         self,

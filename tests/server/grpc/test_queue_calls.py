@@ -145,6 +145,24 @@ async def test_the_three_ways_to_nack(served: Opened, name: str) -> None:
     assert (await stats(served, name)).dead == 0
 
 
+async def test_dead_letters_come_from_several_queues_the_first_named_first(
+    served: Opened, name: str
+) -> None:
+    queues = [f"{name}.1", f"{name}.2", f"{name}.3"]
+    for queue in queues[1:]:
+        await sent(served, queue, queue.encode())
+        [got] = await received(served, queue)
+        await served.queues.Nack(
+            pb.NackRequest(
+                queue=queue, receipts=[got.receipt], action=pb.NackRequest.ACTION_BURY, text="no"
+            )
+        )
+    dead = await served.queues.ReceiveDead(pb.ReceiveRequest(queues=queues, count=10))
+    assert [d.source for d in dead.deliveries] == queues[1:]
+    dead = await served.queues.ReceiveDead(pb.ReceiveRequest(queues=queues, wait_ms=200))
+    assert list(dead.deliveries) == []
+
+
 async def test_a_retry_may_be_delayed(served: Opened, name: str) -> None:
     await sent(served, name, b"x")
     [got] = await received(served, name)

@@ -137,17 +137,10 @@ class Queues(Places, QueuesServicer):
 
 
 async def _receive(request: pb.ReceiveRequest, call: Call, *, dead: bool) -> pb.ReceiveResponse:
-    names = _queues(request.queues)
-    if dead and len(names) > 1:
-        raise InvalidArgument("dead letters are received from one queue at a time")
+    names, count = _queues(request.queues), _count(request)
+    lease = values.seconds(request, "lease_ms")
+    taking = call.session.receive_dead if dead else call.session.receive
     got = await call.take(
-        lambda wait: call.session.receive(
-            names,
-            _count(request),
-            wait=wait,
-            lease=values.seconds(request, "lease_ms"),
-            dead=dead,
-        ),
-        request.wait_ms,
+        lambda wait: taking(names, count, wait=wait, lease=lease), request.wait_ms
     )
     return _answer(got)

@@ -41,7 +41,9 @@ async def receive(caller: Connection, args: list[bytes]) -> Reply:
     keys = texts([words.word("key"), *words.rest()], "key")
 
     async def take(slice_s: float) -> list[AsyncDelivery]:
-        return await caller.session.receive(keys, most, wait=slice_s, lease=lease, dead=dead)
+        session = caller.session
+        taking = session.receive_dead if dead else session.receive
+        return await taking(keys, most, wait=slice_s, lease=lease)
 
     return await _whole(caller, await caller.wait_for(take, wait))
 
