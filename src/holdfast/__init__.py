@@ -30,6 +30,7 @@ from holdfast.errors import (
     NotSafe,
     QueueFull,
     Refused,
+    ReservationLost,
     ServerBusy,
     ServerFull,
     TooLarge,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from holdfast.client.backoff import exponential
     from holdfast.engine.notes import Event
     from holdfast.engine.replies import Peer, Stats, SubscriptionInfo
+    from holdfast.engine.reserving import Reader, Reservation
     from holdfast.filters import Filter
     from holdfast.message import Codec, Death, Message, MessageId, Outgoing
     from holdfast.settings import Settings
@@ -75,6 +77,8 @@ __all__ = [  # noqa: RUF022 (grouped)
     "Settings",
     "Stats",
     "Event",
+    "Reader",
+    "Reservation",
     # topics
     "Topic",
     "AsyncTopic",
@@ -117,6 +121,7 @@ __all__ = [  # noqa: RUF022 (grouped)
     "NoSuchQueue",
     "NoSuchMessage",
     "NoSuchSubscription",
+    "ReservationLost",
     "Corrupt",
 ]
 
@@ -141,6 +146,8 @@ _WHERE = {
     "filters": ("holdfast.filters", ""),
     "Settings": ("holdfast.settings", "Settings"),
     "Stats": ("holdfast.engine.replies", "Stats"),
+    "Reader": ("holdfast.engine.reserving", "Reader"),
+    "Reservation": ("holdfast.engine.reserving", "Reservation"),
     "Event": ("holdfast.engine.notes", "Event"),
     "Outgoing": ("holdfast.message", "Outgoing"),
     "Message": ("holdfast.message", "Message"),

@@ -21,6 +21,7 @@
         ├── NoSuchQueue          nothing was ever sent to or set on this queue
         ├── NoSuchMessage        the message is in no state: acked, expired, removed or never sent
         ├── NoSuchSubscription   this consumer, or this peer of it, is not subscribed to the topic
+        ├── ReservationLost      a reader's reservation is not what the reader takes it for
         └── Corrupt              a message's checksum does not match its content
 
 Each class carries its stable code word, the exit status for the CLI, and the status it has on the
@@ -49,6 +50,7 @@ __all__ = [
     "NotSafe",
     "QueueFull",
     "Refused",
+    "ReservationLost",
     "ServerBusy",
     "ServerFull",
     "TooLarge",
@@ -199,6 +201,10 @@ class NoSuchSubscription(AcceptTheState):
     http_status = 404
 
 
+class ReservationLost(AcceptTheState):
+    code = "RESERVATION"
+
+
 class Corrupt(AcceptTheState):
     code = "CORRUPT"
     grpc_status = "DATA_LOSS"
@@ -208,7 +214,14 @@ class Corrupt(AcceptTheState):
 # The first word of a server's error → our class. The engine's own words, then Valkey's.
 _BY_WORD: dict[str, type[HoldfastError]] = {
     cls.code: cls
-    for cls in (QueueFull, InvalidArgument, NoSuchQueue, NoSuchMessage, NoSuchSubscription)
+    for cls in (
+        QueueFull,
+        InvalidArgument,
+        NoSuchQueue,
+        NoSuchMessage,
+        NoSuchSubscription,
+        ReservationLost,
+    )
 } | {
     "WRONGTYPE": WrongType,
     "OOM": ServerFull,

@@ -21,8 +21,8 @@ from holdfast import names
 from holdfast.errors import Corrupt, InvalidArgument
 from holdfast.settings import Seconds, milliseconds, whole
 
-State = Literal["ready", "delayed", "leased", "dead"]
-STATES: tuple[State, ...] = ("ready", "delayed", "leased", "dead")
+State = Literal["ready", "delayed", "leased", "reserved", "dead"]
+STATES: tuple[State, ...] = ("ready", "delayed", "leased", "reserved", "dead")
 
 # Valkey refuses a bulk string past this unless told otherwise, and a queue is no place for files.
 MAX_BODY = 64 * 1024 * 1024
@@ -257,6 +257,11 @@ class Message:
         self.due = due
         self.received_at = received_at
         self.lease_until = lease_until
+
+    @property
+    def packed(self) -> bytes:
+        """As it lies in the server."""
+        return self._record
 
     @property
     def id(self) -> str:

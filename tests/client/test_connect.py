@@ -141,10 +141,12 @@ def test_a_key_of_somebody_else_is_left_alone(url: str) -> None:
         assert redis.Redis.from_url(url).get("hf1:{theirs}") == b"precious"
 
 
-def test_a_cluster_is_found_from_one_of_its_nodes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("said", ["?cluster=true", ""])
+def test_a_cluster_is_found_from_one_of_its_nodes(tmp_path: Path, said: str) -> None:
+    """Also if the URL does not say that it is one."""
     with cluster(tmp_path) as nodes:
         host, port = nodes[0]
-        with holdfast.connect(f"redis://{host}:{port}?cluster=true", check="off") as hf:
+        with holdfast.connect(f"redis://{host}:{port}{said}", check="off") as hf:
             for i in range(30):
                 hf.queue(f"q{i}").send(b"%d" % i)
             bodies = [d.body for i in range(30) if (d := hf.queue(f"q{i}").receive())]

@@ -199,7 +199,7 @@ CASES: list[Case] = [
     (
         "inspect state",
         lambda q: q.inspect("gone"),  # type: ignore[arg-type]
-        "state must be one of ready, delayed, leased, dead, not 'gone'",
+        "state must be one of ready, delayed, leased, reserved, dead, not 'gone'",
     ),
     (
         "inspect count",
@@ -317,6 +317,29 @@ def test_bad_options_of_a_client_are_refused(options: dict[str, Any], says: str)
 ID, BATCH = b"\0" * 10, b"\0" * 6
 ENVELOPE = b"\0" * 6
 WRONG: dict[str, list[tuple[Any, ...]]] = {
+    "commit": [(), ("me",), ("me", "x", "0"), ("", "1", "0"), ("a/b", "1", "0"), ("me", "0", "2")],
+    "condemn": [
+        (),
+        ("me", "1"),
+        ("me", "1", ID),
+        ("me", "1", "short", "why"),
+        ("me", "1", ID, ""),
+        ("me", "1", ID, "x" * 8001),
+        ("a/b", "1", ID, "why"),
+    ],
+    "release": [(), ("me",), ("me", "-1"), ("a/b", "0"), ("x" * 201, "0")],
+    "reserve": [
+        (),
+        ("me", "1", "5", "5", "0"),
+        ("me", "0", "5", "5", "0", "0"),
+        ("me", "1", "-1", "5", "0", "0"),
+        ("me", "1", "5", "0", "0", "0"),
+        ("me", "1", "5", "10001", "0", "0"),
+        ("me", "1", "5", "5", "-1", "0"),
+        ("me", "1", "5", "5", "0", "2"),
+        ("a/b", "1", "5", "5", "0", "0"),
+    ],
+    "reserved": [(), ("me", "1", "0"), ("me", "1", "-1", "1"), ("me", "1", "0", "0")],
     "ack": [(), ("short",), (BATCH + ID, "short")],
     "clock": [(), ("x",), ("-1",), ("1.5",)],
     "configure": [(), ("{",), ("5",), ('{"x":1}',), ('{"lease_ms":"1"}',)],
@@ -369,6 +392,16 @@ WRONG: dict[str, list[tuple[Any, ...]]] = {
         ("", "0", "0", "full", "+x", "", ENVELOPE),
         ("", "0", "0", "full", "~5", "", ENVELOPE),
     ],
+    "send_once": [
+        (),
+        ("ack", "run", "0", "0", "0", "1", "", "plain", ENVELOPE),
+        ("send", "run", "0", "-1", "0", "1", "", "plain", ENVELOPE),
+        ("send", "run", "0", "0", "x", "1", "", "plain", ENVELOPE),
+        ("send", "run", "0", "0", "0", "0", "", "plain", ENVELOPE),
+        ("send", "run", "0", "0", "0", "1", "", "plain"),
+        ("send", "run", "0", "0", "0", "1", "", "odd", ENVELOPE),
+        ("publish", "run", "0", "0", "0", "1", "", "plain", "short"),
+    ],
     "sources": [(), ("x",)],
     "tend": [(), ("x",), ("-1",)],
     "send_text": [(), ("", "0"), ("", "10", "x"), ("soon", "0", "x")],
@@ -391,6 +424,7 @@ WRONG: dict[str, list[tuple[Any, ...]]] = {
 }
 TAKES_ANYTHING = {
     "delete",
+    "reservations",
     "stats",
     "subscriptions",
     "tend_topic",

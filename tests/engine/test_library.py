@@ -145,6 +145,8 @@ def test_read_only_transitions_are_flagged_so_and_only_those() -> None:
     assert {v for v, f in flags.items() if "no-writes" in f} == {
         "get",
         "inspect",
+        "reservations",
+        "reserved",
         "seat",
         "sources",
         "stats",
@@ -152,7 +154,17 @@ def test_read_only_transitions_are_flagged_so_and_only_those() -> None:
     }
     # A full server can be drained, but not filled.
     assert {v for v, f in flags.items() if f == ""} >= {"send", "configure", "redrive"}
-    for verb in ("receive", "ack", "nack", "extend", "recover", "remove", "purge", "tend"):
+    for verb in (
+        "receive",
+        "ack",
+        "nack",
+        "extend",
+        "recover",
+        "remove",
+        "purge",
+        "tend",
+        "commit",
+    ):
         assert flags[verb] == "'allow-oom'"
 
 

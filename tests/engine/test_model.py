@@ -16,7 +16,7 @@ from hypothesis import Phase, seed, settings, stateful
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from holdfast import Client, Delivery, Outgoing, Queue
+from holdfast import Client, Delivery, Message, Outgoing, Queue
 from tests.clock import START
 from tests.engine.look import ALL, states
 
@@ -49,6 +49,9 @@ class Model:
     leased: dict[str, Known] = field(default_factory=dict)
     dead: dict[str, Known] = field(default_factory=dict)
     dead_leased: dict[str, Known] = field(default_factory=dict)
+    reserved: dict[str, Known] = field(default_factory=dict)
+    reservations: list[list[Known]] = field(default_factory=list)
+    condemned: set[str] = field(default_factory=set)
     expired: set[str] = field(default_factory=set)
     front: float = 0.0
     back: float = 0.0
@@ -101,7 +104,9 @@ class Model:
 
     def in_flight(self, group: str) -> int:
         retries = [m for m in self.delayed.values() if m.failures]
-        return sum(m.group == group for m in [*self.leased.values(), *retries])
+        held = sum(m.group == group for m in [*self.leased.values(), *retries])
+        # A reservation holds one place, however many of the group it has.
+        return held + sum(any(m.group == group for m in r) for r in self.reservations)
 
     def live(self) -> list[Known]:
         waiting = [m for m in self.ready.values() if not self.is_expired(m)]
@@ -156,6 +161,7 @@ class Promises(RuleBasedStateMachine):
         self.ttl = ttl
         self.old: list[tuple[Delivery, str]] = []
         self.sent = self.acked = self.removed = 0
+        self.committed = self.planned = 0
 
     def teardown(self) -> None:
         if hasattr(self, "q"):
@@ -337,6 +343,67 @@ class Promises(RuleBasedStateMachine):
                 assert m.failures >= self.m.max_receives
                 self.m.dead[m.id] = m
 
+    @rule(rows=st.integers(0, 6))
+    def reserve(self, rows: int) -> None:
+        self.m.catch_up()
+        self.planned += 1
+        [count] = self.q.reserve("reader", self.planned, [rows])
+        assert count <= rows
+        assert self.q.reserve("reader", self.planned, [99]) == [count], "it is sealed"
+        records = self.q.read_reserved("reader", self.planned, 0, 0, count) if count else []
+        taken: list[Known] = []
+        for record in records:
+            m = self.m.ready[Message(record, 0, "reserved").id]
+            if m.group and any(t.group == m.group for t in taken):
+                assert self.m.first_of(m.group) is m, "out of order within its group"
+                assert not self.m.is_expired(m)
+            else:
+                self.m.check_delivery(m)
+            del self.m.ready[m.id]
+            self.m.reserved[m.id] = m
+            taken.append(m)
+        self.m.reservations.append(taken)
+        if count < rows:
+            assert self.m.deliverable() == [], "these could have been reserved too"
+
+    @precondition(lambda self: self.m.reserved)
+    @rule(data=st.data())
+    def condemn(self, data: Any) -> None:
+        chosen = data.draw(st.sampled_from(sorted(self.m.reserved)))
+        for at, held in enumerate(self.m.reservations):
+            if any(m.id == chosen for m in held):
+                self.q.condemn("reader", self.committed + at + 1, {chosen: "bad"})
+        self.m.condemned.add(chosen)
+
+    @precondition(lambda self: self.m.reservations)
+    @rule(data=st.data())
+    def commit(self, data: Any) -> None:
+        count = data.draw(st.integers(1, len(self.m.reservations)))
+        self.committed += count
+        self.q.commit("reader", self.committed)
+        self.q.commit("reader", self.committed)
+        for held in self.m.reservations[:count]:
+            for m in held:
+                del self.m.reserved[m.id]
+                if m.id in self.m.condemned:
+                    m.failures += 1
+                    self.m.dead[m.id] = m
+                else:
+                    self.acked += 1
+        del self.m.reservations[:count]
+
+    @precondition(lambda self: self.m.reservations)
+    @rule()
+    def release_reserved(self) -> None:
+        self.q.release_reserved("reader", self.planned)
+        held = self.m.reservations.pop()
+        self.m.head(held)
+        for m in held:
+            del self.m.reserved[m.id]
+            self.m.condemned.discard(m.id)
+        # What was given back cannot be had again; the reader starts anew.
+        self.m.reservations.append([])
+
     # ---- what is always true ----------------------------------------------------------------
 
     @invariant()
@@ -349,6 +416,7 @@ class Promises(RuleBasedStateMachine):
             **{i: ["delayed"] for i in self.m.delayed},
             **{i: ["leased"] for i in self.m.leased},
             **{i: ["dead"] for i in self.m.dead},
+            **{i: ["reserved"] for i in self.m.reserved},
             **{i: ["leased"] for i in self.m.dead_leased},
         }
         # The engine may have noticed already that a ready message has expired.
@@ -368,6 +436,7 @@ class Promises(RuleBasedStateMachine):
             len(self.m.leased) + len(self.m.dead_leased),
             len(self.m.dead),
         )
+        assert s.reserved == len(self.m.reserved)
         assert (s.sent, s.acked, s.removed) == (self.sent, self.acked, self.removed)
         assert s.sent == s.total + s.acked + s.removed + s.expired
 

@@ -87,7 +87,8 @@ def test_purging_a_queue_that_does_not_exist_makes_none(q: Queue, raw: Raw) -> N
 def test_an_unknown_state_is_refused_before_anything_goes(q: Queue, clock: Clock) -> None:
     q.send(b"x")
     with pytest.raises(
-        InvalidArgument, match=r"^state must be one of ready, delayed, leased, dead, not 'gone'$"
+        InvalidArgument,
+        match=r"^state must be one of ready, delayed, leased, reserved, dead, not 'gone'$",
     ):
         q.purge("ready", "gone")  # type: ignore[arg-type]
     assert counts(q) == (1, 0, 0, 0)

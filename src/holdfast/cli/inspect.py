@@ -21,7 +21,7 @@ def inspect(
     state: Annotated[
         str | None,
         typer.Argument(
-            metavar="[STATE]", help="ready, delayed, leased or dead; all, if not given."
+            metavar="[STATE]", help="ready, delayed, leased, reserved or dead; all, if not given."
         ),
     ] = None,
     start: Annotated[

@@ -23,7 +23,13 @@ from rich.text import Text
 from holdfast.engine.notes import Event
 from holdfast.message import Message
 
-STYLES = {"ready": "green", "delayed": "cyan", "leased": "yellow", "dead": "red"}
+STYLES = {
+    "ready": "green",
+    "delayed": "cyan",
+    "leased": "yellow",
+    "reserved": "magenta",
+    "dead": "red",
+}
 # A table in a pipe or a file is not cut to the width of a terminal that is not there.
 _PIPE_WIDTH = 1000
 

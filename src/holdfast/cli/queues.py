@@ -36,7 +36,9 @@ def purge(
     queue: QueueName,
     state: Annotated[
         list[str] | None,
-        typer.Option(metavar="STATE", help="Only ready, delayed, leased or dead; repeatable."),
+        typer.Option(
+            metavar="STATE", help="Only ready, delayed, leased, reserved or dead; repeatable."
+        ),
     ] = None,
     yes: Yes = False,
     url: Url = None,

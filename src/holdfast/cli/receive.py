@@ -19,6 +19,7 @@ from holdfast.client._sync.delivery import Delivery
 from holdfast.client._sync.queue import Queue
 from holdfast.engine.replies import Stats
 from holdfast.errors import HoldfastError
+from holdfast.message import STATES
 from holdfast.settings import whole
 
 EMPTY, STALE = 4, 3
@@ -200,7 +201,7 @@ def why_nothing(now: Stats) -> str:
     """Where the messages of a queue are, if none can be taken."""
     if now.paused:
         return "; it is paused"
-    waiting = [f"{n:,} {state}" for state in ("ready", "delayed", "leased", "dead")
+    waiting = [f"{n:,} {state}" for state in STATES
                if (n := getattr(now, state))]  # fmt: skip
     behind = "; what is ready waits behind others of its group" if now.ready else ""
     return f" now ({', '.join(waiting)}{behind})" if waiting else ""

@@ -18,8 +18,8 @@ from holdfast.cli.options import Json, Url, connected, existing
 from holdfast.client._sync.client import Client
 from holdfast.engine.replies import Stats
 from holdfast.errors import InvalidArgument
+from holdfast.message import STATES
 
-_STATES = ("ready", "delayed", "leased", "dead")
 _COUNTERS = ("sent", "received", "acked", "requeued")
 _RATES = ("sent", "received", "acked")
 # Of use to the engine alone.
@@ -87,7 +87,7 @@ def _stream(client: Client, names: list[str], pause: float, as_json: bool) -> No
             if as_json:
                 output.emit(_as_json(name, found) | {"rates": rates})
             else:
-                counts = [f"{s} {getattr(found, s)}" for s in _STATES]
+                counts = [f"{s} {getattr(found, s)}" for s in STATES]
                 counts += [f"{name} {rate:.0f}/s" for name, rate in rates.items()]
                 output.say(f"{name}  " + "  ".join(counts))
         output.flush()
@@ -131,13 +131,13 @@ def _as_json(name: str, found: Stats) -> dict[str, Any]:
 
 def _table(now: Snapshot, before: Snapshot, *, rates: bool = False) -> Table:
     tail = tuple(f"{name}/s" for name in _RATES) if rates else _COUNTERS
-    made = output.table("queue", *_STATES, "oldest", *tail, right=(*_STATES, "oldest", *tail))
+    made = output.table("queue", *STATES, "oldest", *tail, right=(*STATES, "oldest", *tail))
     for name, found in now.items():
         title = Text(output.preview(name.encode()))
         if found.paused:
             title.append(" (paused)", "yellow")
         cells: list[Text] = []
-        for state in _STATES:
+        for state in STATES:
             n = getattr(found, state)
             cells.append(Text(f"{n:,}", output.STYLES[state] if n else "dim"))
         cells.append(Text(durations.show(found.oldest_age) if found.oldest_ready else "", "dim"))

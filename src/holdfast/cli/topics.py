@@ -15,6 +15,7 @@ from holdfast.client._sync.topic import Topic
 from holdfast.engine.replies import Mode, SubscriptionInfo
 from holdfast.errors import InvalidArgument, NoSuchQueue, NoSuchSubscription
 from holdfast.filters import Filter
+from holdfast.message import STATES
 
 
 def topics(url: Url = None, json: Json = False) -> None:
@@ -134,7 +135,7 @@ def subscriptions(topic: TopicName, url: Url = None, json: Json = False) -> None
         held = found.stats().total
     if json:
         for info, stats in rows:
-            states = {s: getattr(stats, s) for s in ("ready", "delayed", "leased", "dead")}
+            states = {s: getattr(stats, s) for s in STATES}
             output.emit(_subscription_json(info) | states)
         return
     if not rows:
@@ -143,12 +144,12 @@ def subscriptions(topic: TopicName, url: Url = None, json: Json = False) -> None
         )
         return
     made = output.table(
-        "consumer", "peers", "mode", "ready", "delayed", "leased", "dead", "seen", "filter",
-        right=("ready", "delayed", "leased", "dead"), fold=("peers", "filter"),
+        "consumer", "peers", "mode", *STATES, "seen", "filter",
+        right=STATES, fold=("peers", "filter"),
     )  # fmt: skip
     for info, stats in rows:
         seen = max((p.last_seen for p in info.peers), default=info.since)
-        numbers = [f"{n:,}" for n in (stats.ready, stats.delayed, stats.leased, stats.dead)]
+        numbers = [f"{n:,}" for n in (getattr(stats, state) for state in STATES)]
         made.add_row(
             output.preview(info.consumer.encode()),
             ", ".join(output.preview(p.name.encode()) or "–" for p in info.peers),

@@ -35,6 +35,7 @@ STATES: dict[State, pb.State.ValueType] = {
     "ready": pb.STATE_READY,
     "delayed": pb.STATE_DELAYED,
     "leased": pb.STATE_LEASED,
+    "reserved": pb.STATE_RESERVED,
     "dead": pb.STATE_DEAD,
 }
 _STATE_NAMES = {number: name for name, number in STATES.items()}

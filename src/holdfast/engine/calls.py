@@ -102,7 +102,8 @@ def lease_ms(lease: Lease) -> int:
     return -1 if lease is None else milliseconds(lease, "lease")
 
 
-def _reason(text: object, what: str) -> bytes:
+def reason_bytes(text: object, what: str) -> bytes:
+    """Why, as the engine keeps it: cut where it is too long."""
     if not isinstance(text, str):
         raise InvalidArgument(f"{what} must be text, not {type(text).__name__}")
     return text.encode("utf-8", "replace")[:MAX_REASON]
@@ -260,7 +261,12 @@ def nack(
     ref: QueueRef, action: str, delay: Seconds, text: str, receipts: Sequence[bytes]
 ) -> Call[list[int]]:
     what = "reason" if action == "bury" else "error"
-    args: list[Argument] = [action, milliseconds(delay, "delay"), _reason(text, what), *receipts]
+    args: list[Argument] = [
+        action,
+        milliseconds(delay, "delay"),
+        reason_bytes(text, what),
+        *receipts,
+    ]
     return Call("nack", ref, args, replies.positions)
 
 

@@ -42,6 +42,12 @@ CATALOGUE: dict[str, tuple[str, str, str]] = {
         "string",
         "a sender's last call and its answer, kept a minute for retries",
     ),
+    "ledger": (":d:", "list", "rows that one writing task has sent: the task's name is appended"),
+    "reservations": (":h", "hash", "owner → how far it is; owner/seq → rows, sealed, since, end"),
+    "reserved": (":h:", "list", "messages of one reservation: owner/seq is appended"),
+    "places": (":hg:", "hash", "group → places that a reservation holds in it: owner/seq appended"),
+    "condemned": (":hc:", "hash", "id → why it is to die when its reservation is committed: same"),
+    "reservation_ends": (":he", "zset", "owner/seq → when it goes back by itself, ms"),
     "seats": (":s", "hash", "topic: seat → its mode, state, since when, and filter"),
     "seen": (":t", "zset", "topic: peer → when it last observed, ms"),
     "bodies": (":m", "hash", "topic: id → envelope, of a message that several seats took"),
@@ -86,6 +92,11 @@ class QueueRef:
 
     def __repr__(self) -> str:
         return f"QueueRef({self.name!r}, {self.shard})"
+
+
+def reserved_list(ref: QueueRef, owner: str, seq: int) -> str:
+    """Where a reservation's messages lie, for those who read ranges of it without a function."""
+    return suffixed(ref.key, "reserved", f"{owner}/{seq}")
 
 
 class TopicRef(QueueRef):

@@ -179,6 +179,10 @@ def _delayed(record: bytes, due: int, shard: int, codec: Codec[Any] | None) -> M
     return Message(record, shard, "delayed", due=utc(due), codec=codec)
 
 
+def _reserved(record: bytes, since: int, shard: int, codec: Codec[Any] | None) -> Message:
+    return Message(record, shard, "reserved", counted=1, received_at=utc(since), codec=codec)
+
+
 def page(reply: list[Any], state: State, shard: int, codec: Codec[Any] | None) -> Page:
     _, total, start, cursor = reply[:4]
     rows = reply[4:]
@@ -187,6 +191,11 @@ def page(reply: list[Any], state: State, shard: int, codec: Codec[Any] | None) -
     elif state == "delayed":
         messages = [
             _delayed(r, due, shard, codec) for r, due in zip(rows[::2], rows[1::2], strict=True)
+        ]
+    elif state == "reserved":
+        messages = [
+            _reserved(r, since, shard, codec)
+            for r, since in zip(rows[::2], rows[1::2], strict=True)
         ]
     elif state == "leased":
         thirds = zip(rows[::3], rows[1::3], rows[2::3], strict=True)
@@ -234,6 +243,7 @@ class Stats:
     ready: int = 0
     delayed: int = 0
     leased: int = 0
+    reserved: int = 0
     dead: int = 0
     sent: int = 0
     received: int = 0
@@ -259,7 +269,7 @@ class Stats:
     @property
     def total(self) -> int:
         """All messages the queue holds, in whatever state."""
-        return self.ready + self.delayed + self.leased + self.dead
+        return self.ready + self.delayed + self.leased + self.reserved + self.dead
 
     @property
     def paused(self) -> bool:

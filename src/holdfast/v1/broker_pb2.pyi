@@ -61,6 +61,8 @@ class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_State.ValueType
     STATE_DELAYED: _State.ValueType  # 2
     STATE_LEASED: _State.ValueType  # 3
     STATE_DEAD: _State.ValueType  # 4
+    STATE_RESERVED: _State.ValueType  # 5
+    """Held by a reader that may ask for it again, until it commits."""
 
 class State(_State, metaclass=_StateEnumTypeWrapper): ...
 
@@ -69,6 +71,8 @@ STATE_READY: State.ValueType  # 1
 STATE_DELAYED: State.ValueType  # 2
 STATE_LEASED: State.ValueType  # 3
 STATE_DEAD: State.ValueType  # 4
+STATE_RESERVED: State.ValueType  # 5
+"""Held by a reader that may ask for it again, until it commits."""
 Global___State: _TypeAlias = State  # noqa: Y015
 
 @_typing.final
@@ -1609,6 +1613,7 @@ class StatsResponse(_message.Message):
     NOW_MS_FIELD_NUMBER: _builtins.int
     LAST_MS_FIELD_NUMBER: _builtins.int
     LAST_SEQ_FIELD_NUMBER: _builtins.int
+    RESERVED_FIELD_NUMBER: _builtins.int
     ready: _builtins.int
     """Messages by state, now."""
     delayed: _builtins.int
@@ -1638,6 +1643,8 @@ class StatsResponse(_message.Message):
     last_ms: _builtins.int
     """The last id given out, as ms and sequence."""
     last_seq: _builtins.int
+    reserved: _builtins.int
+    """A state too: messages held by readers that may ask for them again."""
     def __init__(
         self,
         *,
@@ -1665,10 +1672,11 @@ class StatsResponse(_message.Message):
         now_ms: _builtins.int = ...,
         last_ms: _builtins.int = ...,
         last_seq: _builtins.int = ...,
+        reserved: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acked", b"acked", "buried", b"buried", "dead", b"dead", "dead_received", b"dead_received", "delayed", b"delayed", "dropped", b"dropped", "duplicates", b"duplicates", "expired", b"expired", "extended", b"extended", "groups", b"groups", "journal", b"journal", "last_ms", b"last_ms", "last_seq", b"last_seq", "leased", b"leased", "next_due_at_ms", b"next_due_at_ms", "now_ms", b"now_ms", "oldest_ready_at_ms", b"oldest_ready_at_ms", "paused_until_ms", b"paused_until_ms", "ready", b"ready", "received", b"received", "redriven", b"redriven", "removed", b"removed", "requeued", b"requeued", "sent", b"sent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acked", b"acked", "buried", b"buried", "dead", b"dead", "dead_received", b"dead_received", "delayed", b"delayed", "dropped", b"dropped", "duplicates", b"duplicates", "expired", b"expired", "extended", b"extended", "groups", b"groups", "journal", b"journal", "last_ms", b"last_ms", "last_seq", b"last_seq", "leased", b"leased", "next_due_at_ms", b"next_due_at_ms", "now_ms", b"now_ms", "oldest_ready_at_ms", b"oldest_ready_at_ms", "paused_until_ms", b"paused_until_ms", "ready", b"ready", "received", b"received", "redriven", b"redriven", "removed", b"removed", "requeued", b"requeued", "reserved", b"reserved", "sent", b"sent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

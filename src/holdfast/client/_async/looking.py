@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
 from holdfast.client._async.events import AsyncEvents
-from holdfast.client._async.shards import AsyncShards
+from holdfast.client._async.reserving import AsyncReserving
 from holdfast.engine import calls, notes, replies
 from holdfast.engine.keys import QueueRef
 from holdfast.errors import InvalidArgument
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
     from holdfast.client._async.queue import AsyncQueue
 
 
-class AsyncLooking(AsyncShards):
+class AsyncLooking(AsyncReserving):
     async def inspect(
         self, state: State, start: int = 0, count: int = 10, *, group: str | None = None
     ) -> list[Message]:
         """Messages of one state, from position `start` (negative: from the end); nothing changes.
 
         Ready ones in the order in which they would go out (messages behind their group come last),
-        delayed by due time, leased by last delivery, dead by time of death. On a queue with several
+        delayed by due time, leased by last delivery, reserved by
+        reservation, dead by time of death. On a queue with several
         shards, shard after shard. `group`: only that group's waiting messages.
         """
         calls.state(state)
@@ -83,10 +84,12 @@ class AsyncLooking(AsyncShards):
         that never hold the server long."""
         packed, ref = await self._locate(message_id)
         found = await self.transport.run(calls.get(ref, packed, self.codec))
+        found = found or await self._find_reserved(ref, packed)
         return found or await self._find(ref, packed, remove=False)
 
     async def remove(self, message_id: str) -> bool:
-        """Take the message away, in whatever state it is. False: it was not there."""
+        """Take the message away, in whatever state it is. False: it was not there; or it is reserved,
+        and its reader counts on it: `release_reserved` the reservation first."""
         packed, ref = await self._locate(message_id)
         if await self.transport.run(calls.remove(ref, packed)):
             return True

@@ -5,8 +5,9 @@ from __future__ import annotations
 from holdfast.client._async.keeping import AsyncKeeping
 from holdfast.client._async.looking import AsyncLooking
 from holdfast.client._async.receiving import AsyncReceiving
+from holdfast.client._async.reserving import AsyncReserving
 from holdfast.client._async.settling import AsyncSettling
 
 
-class AsyncPlace(AsyncReceiving, AsyncSettling, AsyncLooking, AsyncKeeping):
-    """Receive, settle, look, keep house."""
+class AsyncPlace(AsyncReceiving, AsyncSettling, AsyncLooking, AsyncReserving, AsyncKeeping):
+    """Receive, settle, look, reserve, keep house."""

@@ -66,5 +66,11 @@ class AsyncShards:
         if len(self._refs) > 1:
             await self.transport.run(calls.wake(self._refs[0]))
 
+    async def refresh(self) -> None:
+        """Ask how many shards the queue has by now. Those who send or receive are told; those who
+        only look, for long, must ask."""
+        reply = await self.transport.run(calls.configure((await self._shards())[0], {}))
+        self._set_shards(reply.settings.shards)
+
     async def refs(self) -> list[QueueRef]:
         return list(await self._shards())

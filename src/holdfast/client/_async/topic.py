@@ -43,6 +43,9 @@ class AsyncTopic(AsyncLooking, AsyncKeeping):
     async def _shards(self) -> list[QueueRef]:
         return [self._topic]
 
+    def _set_shards(self, n: int) -> None:
+        """A topic has one; a queue of the same name may have many."""
+
     async def _register(self) -> None:
         if self._topic.key not in self._client.listed:
             await self.transport.command("SADD", TOPICS, self.name, key=TOPICS)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
 from holdfast.client._sync.events import Events
-from holdfast.client._sync.shards import Shards
+from holdfast.client._sync.reserving import Reserving
 from holdfast.engine import calls, notes, replies
 from holdfast.engine.keys import QueueRef
 from holdfast.errors import InvalidArgument
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from holdfast.client._sync.queue import Queue
 
 
-class Looking(Shards):
+class Looking(Reserving):
     def inspect(
         self, state: State, start: int = 0, count: int = 10, *, group: str | None = None
     ) -> list[Message]:
         """Messages of one state, from position `start` (negative: from the end); nothing changes.
 
         Ready ones in the order in which they would go out (messages behind their group come last),
-        delayed by due time, leased by last delivery, dead by time of death. On a queue with several
+        delayed by due time, leased by last delivery, reserved by
+        reservation, dead by time of death. On a queue with several
         shards, shard after shard. `group`: only that group's waiting messages.
         """
         calls.state(state)
@@ -82,10 +83,12 @@ class Looking(Shards):
         that never hold the server long."""
         packed, ref = self._locate(message_id)
         found = self.transport.run(calls.get(ref, packed, self.codec))
+        found = found or self._find_reserved(ref, packed)
         return found or self._find(ref, packed, remove=False)
 
     def remove(self, message_id: str) -> bool:
-        """Take the message away, in whatever state it is. False: it was not there."""
+        """Take the message away, in whatever state it is. False: it was not there; or it is reserved,
+        and its reader counts on it: `release_reserved` the reservation first."""
         packed, ref = self._locate(message_id)
         if self.transport.run(calls.remove(ref, packed)):
             return True

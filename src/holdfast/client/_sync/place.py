@@ -6,8 +6,9 @@ from __future__ import annotations
 from holdfast.client._sync.keeping import Keeping
 from holdfast.client._sync.looking import Looking
 from holdfast.client._sync.receiving import Receiving
+from holdfast.client._sync.reserving import Reserving
 from holdfast.client._sync.settling import Settling
 
 
-class Place(Receiving, Settling, Looking, Keeping):
-    """Receive, settle, look, keep house."""
+class Place(Receiving, Settling, Looking, Reserving, Keeping):
+    """Receive, settle, look, reserve, keep house."""

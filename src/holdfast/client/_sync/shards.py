@@ -67,5 +67,11 @@ class Shards:
         if len(self._refs) > 1:
             self.transport.run(calls.wake(self._refs[0]))
 
+    def refresh(self) -> None:
+        """Ask how many shards the queue has by now. Those who send or receive are told; those who
+        only look, for long, must ask."""
+        reply = self.transport.run(calls.configure((self._shards())[0], {}))
+        self._set_shards(reply.settings.shards)
+
     def refs(self) -> list[QueueRef]:
         return list(self._shards())

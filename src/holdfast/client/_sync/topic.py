@@ -44,6 +44,9 @@ class Topic(Looking, Keeping):
     def _shards(self) -> list[QueueRef]:
         return [self._topic]
 
+    def _set_shards(self, n: int) -> None:
+        """A topic has one; a queue of the same name may have many."""
+
     def _register(self) -> None:
         if self._topic.key not in self._client.listed:
             self.transport.command("SADD", TOPICS, self.name, key=TOPICS)

@@ -79,7 +79,8 @@ class Transport:
     def _node_for(self, key: str) -> Node:
         if self._closed:
             raise Unavailable("this client is closed; connect again")
-        if self.address.topology == "cluster":
+        # Slots are known of a cluster, and of a server that has turned out to be part of one.
+        if self.address.topology == "cluster" or (self._slots and key):
             slot = key_slot(key.encode())
             if slot not in self._slots:
                 self._learn_slots()
@@ -263,12 +264,20 @@ class Transport:
         """A plain command that may be repeated, on the node of `key`."""
         give_up, wait = time.monotonic() + self._retry_for, 0.01
         while True:
+            last: Exception
             try:
                 return (self._node_for(key)).command(*command)
+            except MovedError as error:
+                node = self._node_at(error.host or self.address.hosts[0][0], error.port)
+                self._slots[error.slot_id] = node
+                continue
+            except AskError as error:
+                # The slot is on its way there; the next round finds it at one place or the other.
+                last = error
             except ResponseError as error:
                 if not failures.passing(error):
                     raise failures.translated(error) from error
-                last: Exception = error
+                last = error
             except (*_LOST, Unavailable) as error:
                 if failures.refused(error):
                     raise failures.translated(error) from error

@@ -7,17 +7,19 @@
   Cost   O(1)
   Flags  allow-oom                                                                              ]]
 
+-- Suffixes to which more is appended; what lies there is gone by now.
+local PREFIXES = { ready = true, group = true, leased = true, packed = true, last_send = true, ledger = true, events = true,
+  reserved = true, places = true, condemned = true }
+
 function T.delete(keys, args)
   local q = HF.open(keys[1])
-  if HF.ready_count(q) + q.leased > 0 then return 0 end
+  if HF.ready_count(q) + q.leased + q.reserved > 0 then return 0 end
   for _, name in ipairs({ 'due', 'died' }) do
     if redis.call('EXISTS', q.base .. K[name]) == 1 then return 0 end
   end
   local keys_of = { q.base }
   for name, suffix in pairs(K) do
-    if name ~= 'ready' and name ~= 'group' and name ~= 'leased' and name ~= 'packed' and name ~= 'last_send' and name ~= 'events' then
-      keys_of[#keys_of + 1] = q.base .. suffix
-    end
+    if not PREFIXES[name] then keys_of[#keys_of + 1] = q.base .. suffix end
   end
   for level = 0, 9 do keys_of[#keys_of + 1] = q.base .. K.ready .. level end
   redis.call('UNLINK', unpack(keys_of))

@@ -1,12 +1,13 @@
 --[[ inspect: look at messages of one state; nothing changes.
   KEYS   queue
-  ARGV   state (ready | delayed | leased | dead), start, count, group ('' or, for ready, one group),
+  ARGV   state (ready | delayed | leased | reserved | dead), start, count, group ('' or, for ready, one group),
          cursor (0, or where an earlier call left off: start counts messages from there)
   Reply  now; entries in that state; start and cursor to go on with (cursor -1: no more);
          then per message:
            ready    message
            delayed  message, due
            leased   value of `leased`, delivered at, lease end (0: none)
+           reserved message, reserved at
            dead     dead head and message
   Errors INVALID
   Cost   O(log n + count); leased looks at up to 1,000 batches a call
@@ -110,6 +111,39 @@ local function leased(q, start, count, cursor)
   return reply
 end
 
+-- The cursor counts reservations.
+local function reserved(q, start, count, cursor)
+  local reply, skip, got, names, times = { q.now, q.reserved, 0, -1 }, start, 0, {}, {}
+  local all = redis.call('HGETALL', q.base .. K.reservations)
+  for i = 1, #all, 2 do
+    if string.find(all[i], '/', 1, true) then
+      names[#names + 1], times[all[i]] = all[i], struct.unpack('>I6', all[i + 1], 8)
+    end
+  end
+  table.sort(names, function(a, b)
+    if times[a] ~= times[b] then return times[a] < times[b] end
+    return a < b
+  end)
+  for e = cursor + 1, #names do
+    local key = q.base .. K.reserved .. names[e]
+    local size = redis.call('LLEN', key)
+    if skip >= size then
+      skip = skip - size
+    else
+      for _, r in ipairs(redis.call('LRANGE', key, skip, skip + count - got - 1)) do
+        got, skip = got + 1, skip + 1
+        reply[#reply + 1], reply[#reply + 2] = r, times[names[e]]
+      end
+      if got >= count then
+        reply[3], reply[4] = skip, e - 1
+        return reply
+      end
+      skip = 0
+    end
+  end
+  return reply
+end
+
 function T.inspect(keys, args)
   local start = HF.integer(args[2], 'start', -HF.FOREVER, HF.FOREVER)
   local count = HF.integer(args[3], 'count', 1, 10000)
@@ -125,5 +159,9 @@ function T.inspect(keys, args)
     local cursor = HF.integer(args[5] or '0', 'cursor', 0, HF.FOREVER)
     return HF.fill(q, leased(q, math.max(start, 0), count, cursor), HF.in_leased, 5, 3)
   end
-  error({ err = 'INVALID state must be ready, delayed, leased or dead' })
+  if args[1] == 'reserved' then
+    local cursor = HF.integer(args[5] or '0', 'cursor', 0, HF.FOREVER)
+    return HF.fill(q, reserved(q, math.max(start, 0), count, cursor), HF.in_record, 5, 2)
+  end
+  error({ err = 'INVALID state must be ready, delayed, leased, reserved or dead' })
 end

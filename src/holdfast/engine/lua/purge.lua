@@ -1,6 +1,6 @@
 --[[ purge: take away all messages of one state, a bounded piece per call.
   KEYS   queue
-  ARGV   state (ready | delayed | leased | dead)
+  ARGV   state (ready | delayed | leased | reserved | dead)
   Reply  how many went, 1 if the caller must call again
   Errors INVALID
   Cost   O(1,000) per call; O(1) for all, but leased ones, where no message has a group, a unique
@@ -75,6 +75,13 @@ function purge.leased(q)
   return gone(q, dead, false) + gone(q, records, true), redis.call('EXISTS', q.base .. K.batches)
 end
 
+function purge.reserved(q)
+  local r = HF.any_reservation(q)
+  if not r then return 0, 0 end
+  local n = HF.purge_reserved(q, r)
+  return n, 1
+end
+
 function purge.dead(q)
   if not HF.noting(q) and q.kinds < HF.REF then return at_once(q, redis.call('ZCARD', q.base .. K.died), K.died, K.dead) end
   local ids, values = HF.dead_get(q, redis.call('ZRANGE', q.base .. K.died, 0, STEP - 1))
@@ -84,7 +91,7 @@ end
 
 function T.purge(keys, args)
   local step = purge[args[1]]
-  if not step then error({ err = 'INVALID state must be ready, delayed, leased or dead' }) end
+  if not step then error({ err = 'INVALID state must be ready, delayed, leased, reserved or dead' }) end
   local q = HF.open(keys[1])
   HF.fit_bodies(q)
   local simple = redis.call('EXISTS', q.base .. K.slots, q.base .. K.unique) == 0 and not HF.noting(q)

@@ -28,6 +28,7 @@ function T.stats(keys, args)
     'ready', HF.ready_count(q),
     'delayed', redis.call('ZCARD', q.base .. K.due),
     'leased', q.leased,
+    'reserved', q.reserved,
     'dead', redis.call('ZCARD', q.base .. K.died),
     'groups', redis.call('HLEN', q.base .. K.slots),
     'sent', q.sent, 'received', q.received, 'acked', q.acked, 'requeued', q.requeued,

@@ -19,6 +19,7 @@ STATES: Mapping[int, State] = {
     pb.STATE_READY: "ready",
     pb.STATE_DELAYED: "delayed",
     pb.STATE_LEASED: "leased",
+    pb.STATE_RESERVED: "reserved",
     pb.STATE_DEAD: "dead",
 }
 _STATE_NUMBERS = {word: number for number, word in STATES.items()}
@@ -66,7 +67,9 @@ def ms(value: datetime) -> int:
 
 def state(number: int) -> State:
     if number not in STATES:
-        raise InvalidArgument("state must be one of STATE_READY, _DELAYED, _LEASED and _DEAD")
+        raise InvalidArgument(
+            "state must be one of STATE_READY, _DELAYED, _LEASED, _RESERVED and _DEAD"
+        )
     return STATES[number]
 
 

@@ -189,7 +189,7 @@ COMMANDS = (
     ),
     Command(
         "mq.purge",
-        "key [ready] [delayed] [leased] [dead]",
+        "key [ready] [delayed] [leased] [reserved] [dead]",
         1,
         5,
         purge,

@@ -18,8 +18,9 @@ local function put(q, ids, values)
   HF.wake_dead(q)
 end
 
--- Messages die. A dead letter frees its unique name and its group's place: it is out of the flow.
-function HF.bury(q, records, reason, err)
+-- Messages die. A dead letter frees its unique name and its group's place (unless it held none of its
+-- own): it is out of the flow.
+function HF.bury(q, records, reason, err, unplaced)
   if #records == 0 then return end
   local head = struct.pack('>I6I2', q.now, #reason) .. reason .. struct.pack('>I2', #err) .. err
   local ids, values = {}, {}
@@ -29,7 +30,7 @@ function HF.bury(q, records, reason, err)
   put(q, ids, values)
   q.buried = q.buried + #records
   HF.free_names(q, records)
-  HF.groups_settle(q, records)
+  if not unplaced then HF.groups_settle(q, records) end
   HF.note(q, 'dead', records, nil, reason)
 end
 

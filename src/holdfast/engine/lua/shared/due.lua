@@ -137,8 +137,9 @@ function HF.catch_up(q)
   reclaim(q)
   HF.save(q)
   HF.dedup_prune(q)
+  HF.reservations_due(q)
   q.next = 0
-  for _, name in ipairs({ 'due', 'deadlines', 'dedup_until' }) do
+  for _, name in ipairs({ 'due', 'deadlines', 'dedup_until', 'reservation_ends' }) do
     local at = first_score(q.base .. K[name])
     if at > 0 then HF.due_at(q, at) end
   end

@@ -8,8 +8,8 @@
 
   HF.moment and HF.packed_id check arguments that several transitions take.                     ]]
 
-local SKIP = { ready = true, group = true, leased = true, packed = true, last_send = true, events = true,
-  seats = true, seen = true, bodies = true, takers = true }
+local SKIP = { ready = true, group = true, leased = true, packed = true, last_send = true, ledger = true, events = true,
+  seats = true, seen = true, bodies = true, takers = true, reserved = true, places = true, condemned = true }
 
 local function fit(key, kind)
   local found = redis.call('TYPE', key).ok

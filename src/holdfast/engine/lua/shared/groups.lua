@@ -28,12 +28,13 @@ function HF.group_append(q, records)
   end
 end
 
--- A message that held a place is out of flight for good: offer the place again, or give it up.
-function HF.group_settle(q, group)
+-- A message that held a place is out of flight for good: offer the place again, or give it up. `first`:
+-- before all others.
+function HF.group_settle(q, group, first)
   local taken = tonumber(redis.call('HGET', q.base .. K.slots, group) or 0)
   local head = redis.call('LINDEX', q.base .. K.group .. group, 0)
   if head and taken <= q.settings.group_limit then
-    offer(q, group, HF.priority(head), false)
+    offer(q, group, HF.priority(head), first)
     -- The limit was raised: grow towards it, one place at a time.
     if taken < q.settings.group_limit and redis.call('LLEN', q.base .. K.group .. group) > 1 then
       redis.call('HSET', q.base .. K.slots, group, taken + 1)

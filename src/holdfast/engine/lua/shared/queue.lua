@@ -9,8 +9,8 @@
   `kinds` remembers which flags messages of this queue ever had, so that the common case need not look
   at each. Times are ms; 0 means none. Adding a field? Also: stats.lua, replies.stats.                   ]]
 
-local STATE = '>' .. 'I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6'
-local SIZE = 28 * 6
+local STATE = '>' .. 'I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6'
+local SIZE = 29 * 6
 
 local remembered, how_many = {}, 0
 
@@ -38,7 +38,7 @@ function HF.open(base, now)
   local ms, seq, batch, next, levels, paused_until, waiting, waiting_dead, listening,
     grouped, tokens, tombs, back, clock,
     sent, received, acked, requeued, buried, dead_received, redriven,
-    expired, removed, duplicates, dropped, extended, kinds, leased = struct.unpack(STATE, s)
+    expired, removed, duplicates, dropped, extended, kinds, leased, reserved = struct.unpack(STATE, s)
   -- One constructor: a table that grows field by field is made anew five times on the way.
   local q = {
     base = base, exists = field[1] or field[2], settings = settings_of(field[2]), now = clock,
@@ -48,6 +48,7 @@ function HF.open(base, now)
     sent = sent, received = received, acked = acked, requeued = requeued, buried = buried,
     dead_received = dead_received, redriven = redriven, expired = expired, removed = removed,
     duplicates = duplicates, dropped = dropped, extended = extended, kinds = kinds, leased = leased,
+    reserved = reserved,
   }
   if clock == 0 and now then
     q.now = now
@@ -63,7 +64,8 @@ function HF.save(q)
     q.ms, q.seq, q.batch, q.next, q.levels, q.paused_until, q.waiting, q.waiting_dead, q.listening,
     q.grouped, q.tokens, q.tombs, q.back, q.clock,
     q.sent, q.received, q.acked, q.requeued, q.buried, q.dead_received, q.redriven,
-    q.expired, q.removed, q.duplicates, q.dropped, q.extended, q.kinds, q.leased))
+    q.expired, q.removed, q.duplicates, q.dropped, q.extended, q.kinds, q.leased,
+    q.reserved))
 end
 
 -- How long a delivery is leased: what was asked for (ms; 0: until settled), the queue's setting (-1), or

@@ -61,7 +61,7 @@ function HF.ready_push(q, records, first)
 end
 
 local function new_pick()
-  return { records = {}, n = 0, expired = {}, examined = 0, used = {}, groups = {}, idle = {}, unfinished = {},
+  return { records = {}, n = 0, expired = {}, examined = 0, used = {}, groups = {}, held = {}, idle = {}, unfinished = {},
     tombs = 0, tokens = 0, from_groups = 0 }
 end
 
@@ -80,21 +80,27 @@ local function keep(q, pick, r)
   return true
 end
 
--- A token stands for the first message of its group that has not expired.
+-- A token stands for the first message of its group that has not expired; to one who takes a group
+-- whole, for all that there is room for.
 local function redeem(q, pick, group)
   pick.tokens = pick.tokens + 1
-  local from = pick.examined
+  local from, held = pick.examined, false
   while pick.examined - from < SLACK do
     local at = pick.groups[group] or 0
     local r = redis.call('LINDEX', q.base .. K.group .. group, at)
     if not r then
-      pick.idle[#pick.idle + 1] = group
+      if not held then pick.idle[#pick.idle + 1] = group end
       return
     end
     pick.groups[group] = at + 1
     pick.from_groups = pick.from_groups + 1
-    if keep(q, pick, r) then return end
+    if keep(q, pick, r) then
+      if not held then pick.held[group] = (pick.held[group] or 0) + 1 end
+      held = true
+      if not pick.whole or pick.n >= pick.whole then return end
+    end
   end
+  if held then return end
   pick.unfinished[#pick.unfinished + 1] = group
 end
 
@@ -110,22 +116,30 @@ local function consider(q, pick, entry)
   end
 end
 
-local function pick_by_level(q, count, highest_first)
+local function pick_by_level(q, count, highest_first, whole)
   local pick = new_pick()
+  pick.whole = whole and count
   local plain = HF.ready_is_plain(q)
   for _, level in ipairs(marked(q, highest_first)) do
     local key, at = q.base .. K.ready .. level, 0
     while pick.n < count and pick.examined < count + SLACK do
       local want = math.min(count - pick.n, 1000)
       local entries = redis.call('LRANGE', key, at, at + want - 1)
+      local seen = #entries
       if plain and pick.n == 0 then
-        pick.records, pick.n, pick.examined = entries, #entries, #entries
+        pick.records, pick.n, pick.examined = entries, seen, seen
       else
-        for i = 1, #entries do consider(q, pick, entries[i]) end
+        for i = 1, #entries do
+          consider(q, pick, entries[i])
+          if pick.n >= count then
+            seen = i
+            break
+          end
+        end
       end
-      at = at + #entries
-      pick.used[level] = { at, #entries < want }
-      if #entries < want then break end
+      at = at + seen
+      pick.used[level] = { at, seen < want and seen == #entries }
+      if seen < want then break end
     end
     if pick.n >= count then break end
   end
@@ -134,8 +148,9 @@ end
 
 -- With aging, a message gains one level for each `aging_ms` it has waited. Heads of all levels are
 -- merged by that; within a level the order stays.
-local function pick_by_age(q, count)
+local function pick_by_age(q, count, whole)
   local pick, heads, levels = new_pick(), {}, marked(q, true)
+  pick.whole = whole and count
   local page = math.min(count, 1000)
   local function head_of(level)
     local h = heads[level]
@@ -176,10 +191,11 @@ local function pick_by_age(q, count)
   return pick
 end
 
--- Up to `count` messages that may go out now; nothing is changed yet.
-function HF.ready_pick(q, count)
-  if q.settings.aging_ms > 0 then return pick_by_age(q, count) end
-  return pick_by_level(q, count, true)
+-- Up to `count` messages that may go out now; nothing is changed yet. `whole`: all that a group has,
+-- not only its first.
+function HF.ready_pick(q, count, whole)
+  if q.settings.aging_ms > 0 then return pick_by_age(q, count, whole) end
+  return pick_by_level(q, count, true, whole)
 end
 
 -- The oldest of the lowest priority: what gives way when the queue is full.

@@ -220,6 +220,13 @@ function moves.delayed(from, to, wanted)
   return true
 end
 
+-- Given back first; then they are ready ones.
+function moves.reserved(from)
+  local r = HF.any_reservation(from)
+  if r then HF.release_reserved(from, r, 'the subscription has ended') end
+  return r ~= nil
+end
+
 function moves.dead(from, to)
   local ids, values = HF.dead_get(from, redis.call('ZRANGE', from.base .. K.died, 0, STEP - 1))
   if #ids == 0 then return false end
@@ -233,7 +240,7 @@ end
 -- Oldest first: what was in hand, then retries, which hold their group back, then what was ready.
 function HF.move(from, to, wanted)
   HF.fit_bodies(from)
-  for _, state in ipairs({ 'leased', 'delayed', 'ready', 'dead' }) do
+  for _, state in ipairs({ 'reserved', 'leased', 'delayed', 'ready', 'dead' }) do
     if moves[state](from, to, wanted) then
       HF.save(from)
       HF.save(to)
@@ -246,7 +253,7 @@ end
 -- Take a piece of a seat's messages away, and the seat itself when it is empty. True when it is gone.
 function HF.clear_seat(base, seat)
   local below = base .. seat.tail
-  for _, state in ipairs({ 'ready', 'delayed', 'leased', 'dead' }) do
+  for _, state in ipairs({ 'ready', 'delayed', 'leased', 'reserved', 'dead' }) do
     local gone = T.purge({ below }, { state })
     if gone[1] > 0 or gone[2] == 1 then return false, gone[1] end
   end
