@@ -4,13 +4,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: setup run test check foreign bench generate clean
+.PHONY: setup run test check foreign bench bench-spark generate clean
 
 setup: $(STAMP)
 
 # The stamp is younger than what it was made from, so that a second `make` starts at once.
 $(STAMP): pyproject.toml constraints.txt
-	@echo "Setting up $(VENV) …"
+	@echo "Setting up $(VENV): one to three minutes, most of it Spark (450 MB). Only the first time …"
 	@$(PYTHON) tools/make_venv.py $(VENV)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --upgrade pip
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
@@ -35,6 +35,9 @@ test: check foreign
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+bench-spark: setup
+	$(BIN)/python -m benchmarks.spark
 
 generate: setup
 	$(BIN)/python tools/generate.py

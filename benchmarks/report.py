@@ -64,6 +64,12 @@ def markdown(about: About, tables: Iterable[Table], *, plot: bool) -> str:
     ]
     if plot:
         parts += ["![Throughput of the full cycle by batch size](throughput.png)", ""]
+    return "\n".join([*parts, sections(tables)])
+
+
+def sections(tables: Iterable[Table]) -> str:
+    """Each table under its title."""
+    parts: list[str] = []
     for table in tables:
         rule = ["---" if column in _LEFT else "---:" for column in table.columns]
         parts += [f"## {table.title}", "", _line(table.columns), _line(rule)]

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from holdfast.message import Codec, Death, Message, MessageId, Outgoing
     from holdfast.settings import Settings
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [  # noqa: RUF022 (grouped)
     # connecting

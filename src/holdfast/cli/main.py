@@ -32,10 +32,12 @@ from holdfast.cli import (
     queues,
     receive,
     redrive,
+    reservations,
     send,
     serve,
     server,
     settle,
+    spark,
     stats,
     token,
     topics,
@@ -91,6 +93,8 @@ for _panel, _commands in _PANELS.items():
     for _command in _commands:
         app.command(rich_help_panel=_panel)(_command)
 app.add_typer(token.app, name="token", rich_help_panel="Server")
+app.add_typer(spark.app, name="spark", rich_help_panel="Pipeline")
+app.add_typer(reservations.app, name="reservations", rich_help_panel="Pipeline")
 
 
 def _version(wanted: bool) -> None:

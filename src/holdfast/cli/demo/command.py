@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import sys
 from pathlib import Path
@@ -13,9 +14,10 @@ from rich.text import Text
 from holdfast import embedded
 from holdfast.cli import output
 from holdfast.cli.demo.account import Account
-from holdfast.cli.demo.orders import LEASE_SECONDS, MAX_RECEIVES, Orders
-from holdfast.cli.demo.story import QUEUE, Story
-from holdfast.cli.demo.view import View, summary
+from holdfast.cli.demo.orders import LEASE_SECONDS, MAX_RECEIVES, QUEUE, Orders
+from holdfast.cli.demo.pipeline import Lake, Pipeline
+from holdfast.cli.demo.story import Story
+from holdfast.cli.demo.view import View, in_the_lake, summary
 from holdfast.cli.options import Json, Url, connected
 from holdfast.client._sync.client import Client
 from holdfast.settings import whole
@@ -25,6 +27,12 @@ def demo(
     orders: Annotated[int, typer.Option(help="How many orders.")] = 5000,
     workers: Annotated[int, typer.Option(help="How many worker processes.")] = 4,
     seed: Annotated[int, typer.Option(help="The same trouble again, or other trouble.")] = 1,
+    spark: Annotated[
+        bool, typer.Option(help="Then through Spark into a lake of Parquet files, and a report.")
+    ] = True,
+    to: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where the lake and the report go.")
+    ] = Path("holdfast-demo"),
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -32,27 +40,40 @@ def demo(
 
     Real worker processes take orders; some orders fail once, some always, and some kill the worker
     that has them, with everything else it has in hand. In the end each order must have been handled,
-    by the workers' own records; the exit status is 1 if not. Uses a queue of its own, demo-orders.
+    by the workers' own records; the exit status is 1 if not.
+
+    What was handled is sent on to a second queue. From there Spark takes it into Parquet files,
+    exactly once, and makes a report of both queues' journals: a page with plots. Everything is
+    counted again, from the files. Uses queues of its own, demo-orders and demo-shipments.
 
     \b
     holdfast demo
     holdfast demo --orders 20000 --workers 8 --seed 7
+    holdfast demo --no-spark
     """
     whole(orders, "--orders", 10, 1_000_000)
     whole(workers, "--workers", 1, 64)
     plan = Orders(orders, seed)
     console = output.console(stderr=json)
+    if spark and not _has_spark():
+        spark = False
+        output.note("without Spark, which is not installed: pip install 'holdfast[spark]'")
+    lake: Lake | None = None
     with connected(url) as client:
         console.print(_opening(client, url, plan, workers))
         with View(console, orders) as view:
             # The URL as it was given: that of a cluster names more than one node.
             account = Story(client, url or client.url, plan, workers, view).run()
-    faults = account.faults()
+            if spark:
+                lake = Pipeline(client, url, orders, to, view.event).run()
+    faults = account.faults() + (lake.faults() if lake else [])
     if json:
-        output.emit(_as_json(account, faults))
+        output.emit(_as_json(account, lake, faults))
     else:
         console.print(summary(account))
-        _close(faults)
+        if lake:
+            console.print(in_the_lake(lake, to))
+        _close(faults, lake)
     if faults:
         raise typer.Exit(1)
 
@@ -73,14 +94,20 @@ def _opening(client: Client, url: str | None, plan: Orders, workers: int) -> Tex
     return text
 
 
-def _close(faults: list[str]) -> None:
+def _has_spark() -> bool:
+    return importlib.util.find_spec("pyspark") is not None
+
+
+def _close(faults: list[str], lake: Lake | None) -> None:
     if faults:
         for fault in faults:
             output.note(f"does not add up: {fault}", style="bold red")
         return
     output.console().print(Text("\nIt adds up: no order lost, none forgotten.", "bold green"))
+    if lake:
+        output.say(f"\nThe report, for a browser: {lake.report.page}")
     output.say("\nNext, try:")
-    for words in ('send hello "my first message"', "receive hello --ack", "doctor"):
+    for words in ('send hello "my first message"', "receive hello --ack", "spark --help"):
         output.say(f"  {_command()} {words}")
 
 
@@ -95,8 +122,9 @@ def _command() -> str:
         return str(beside)
 
 
-def _as_json(account: Account, faults: list[str]) -> dict[str, object]:
+def _as_json(account: Account, lake: Lake | None, faults: list[str]) -> dict[str, object]:
     return {
+        "lake": lake and _lake_as_json(lake),
         "adds_up": not faults,
         "faults": faults,
         "orders": account.orders,
@@ -112,4 +140,15 @@ def _as_json(account: Account, faults: list[str]) -> dict[str, object]:
         "handled": account.orders - len(account.missing),
         "handled_more_than_once": account.handled_twice,
         "seconds": round(account.seconds, 2),
+    }
+
+
+def _lake_as_json(lake: Lake) -> dict[str, object]:
+    return {
+        "shipments": lake.queue.sent,
+        "in_the_lake": lake.shipped,
+        "orders_in_the_lake": lake.distinct,
+        "dead": lake.queue.dead,
+        "events": lake.events,
+        "report": lake.report.page,
     }

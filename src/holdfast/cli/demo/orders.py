@@ -12,8 +12,11 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
+QUEUE, SHIPMENTS = "demo-orders", "demo-shipments"
 LEASE_SECONDS = 2.0
 MAX_RECEIVES = 4
+# Cents below which nothing is shipped.
+TOO_CHEAP = 150
 _POISON_EVERY, _FATAL_EVERY, _FLAKY_EVERY = 250, 800, 25
 _CUSTOMERS = ("Ada", "Blaise", "Charles", "Dorothy", "Edsger", "Frances", "Grace", "Hedy")
 

@@ -10,13 +10,12 @@ from pathlib import Path
 from holdfast.cli import output
 from holdfast.cli.demo.account import Account, Records
 from holdfast.cli.demo.crew import Crew
-from holdfast.cli.demo.orders import LEASE_SECONDS, MAX_RECEIVES, Orders
+from holdfast.cli.demo.orders import LEASE_SECONDS, MAX_RECEIVES, QUEUE, SHIPMENTS, Orders
 from holdfast.cli.demo.view import View
 from holdfast.client._sync.client import Client
 from holdfast.engine.replies import Stats
 from holdfast.errors import HoldfastError
 
-QUEUE = "demo-orders"
 _BATCH = 500
 _LOOK_SECONDS = 0.1
 # Nothing moves while a lease runs out; much longer than that, and something is wrong.
@@ -30,11 +29,13 @@ class Story:
         self._workers = workers
         self._view = view
         self._queue = client.queue(QUEUE)
+        self._shipments = client.queue(SHIPMENTS)
         self._deaths = 0
 
     def run(self) -> Account:
-        self._queue.delete()
-        self._queue.configure(lease=LEASE_SECONDS, max_receives=MAX_RECEIVES)
+        for queue in (self._queue, self._shipments):
+            queue.delete()
+            queue.configure(lease=LEASE_SECONDS, max_receives=MAX_RECEIVES, journal=True)
         with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as folder:
             place = Path(folder)
             with Crew(self._workers, self._url, QUEUE, self._orders, place) as crew:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -14,9 +15,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.cli import output
+from holdfast.cli import durations, output
 from holdfast.cli.demo.account import Account
-from holdfast.cli.demo.orders import MAX_RECEIVES
+from holdfast.cli.demo.orders import MAX_RECEIVES, TOO_CHEAP
+from holdfast.cli.demo.pipeline import Lake
 from holdfast.engine.replies import Stats
 
 _LAST_EVENTS = 9
@@ -113,6 +115,36 @@ def summary(account: Account) -> Group:
     ]  # fmt: skip
     states.add_row("adds up to", *marks)
     return Group(states, _facts(account))
+
+
+def in_the_lake(lake: Lake, folder: Path) -> Group:
+    """The second half: where the shipments are, and what the journals tell."""
+    rows = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    rows.add_column("where the shipments are")
+    rows.add_column("messages", justify="right")
+    rows.add_row("sent by the workers", f"{lake.queue.sent:,}", end_section=True)
+    rows.add_row(f"in {folder / 'lake' / 'shipments'}", Text(f"{lake.shipped:,}", "green"))
+    rows.add_row(
+        f"dead letters: cheaper than {TOO_CHEAP} cents", Text(f"{lake.queue.dead:,}", "red")
+    )
+    left = lake.queue.total - lake.queue.dead
+    rows.add_row("still in the queue", Text(f"{left:,}", "dim"), end_section=True)
+    total = lake.shipped + lake.queue.dead + left
+    whole = total == lake.queue.sent and lake.distinct == lake.shipped
+    mark = Text(f"{total:,} {'✓' if whole else '✗'}", "green" if whole else "bold red")
+    rows.add_row("adds up to", mark)
+    account, times = lake.report.account, lake.report.times
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(justify="right", style="bold")
+    facts.add_column()
+    facts.add_row(f"{lake.distinct:,}", "different orders in the lake, each of them once")
+    facts.add_row(f"{lake.events:,}", "events of both queues' journals; these tell of")
+    facts.add_row(f"{account.messages:,}", f"messages, {account.deliveries:,} deliveries")
+    if times is not None:
+        for what, spread in (("waiting in a queue", times.in_queue), ("in hand", times.in_hand)):
+            half, most = (durations.show(ms / 1000) for ms in (spread.p50_ms, spread.p95_ms))
+            facts.add_row(half, f"{what}, for half of them; up to {most} for 95 of 100")
+    return Group(rows, facts)
 
 
 def _noun(n: int, what: str) -> str:

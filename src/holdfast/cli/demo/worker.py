@@ -1,7 +1,8 @@
 """One worker process: `python -m holdfast.cli.demo.worker`, the server in HOLDFAST_URL.
 
-An ordinary consume loop, as anybody would write it, plus the trouble of `orders.py`. What it did
-goes to a file of its own, unbuffered, before the ack: kill -9 loses no record. It ends when its
+An ordinary consume loop, as anybody would write it, plus the trouble of `orders.py`. What is handled
+is sent on as a shipment, under the order's number as dedup id: an order handled twice is shipped once.
+What it did goes to a file of its own, unbuffered, before the ack: kill -9 loses no record. It ends when its
 stdin closes, so it cannot outlive the parent.
 """
 
@@ -16,10 +17,11 @@ import threading
 import time
 from pathlib import Path
 
-from holdfast.cli.demo.orders import Orders
+from holdfast.cli.demo.orders import SHIPMENTS, Orders
 from holdfast.client._sync.client import Client
 from holdfast.client._sync.consumer import Consumer
 from holdfast.client._sync.delivery import Delivery
+from holdfast.client._sync.queue import Queue
 from holdfast.client.backoff import exponential
 
 HANDLED, FAILED, KILLED = "handled", "failed", "killed"
@@ -28,8 +30,9 @@ _PREFETCH = 20
 
 
 class Worker:
-    def __init__(self, orders: Orders, record: Path, fixed: bool) -> None:
+    def __init__(self, orders: Orders, shipments: Queue, record: Path, fixed: bool) -> None:
         self._orders = orders
+        self._shipments = shipments
         self._fixed = fixed
         self._record = os.open(record, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
@@ -45,10 +48,11 @@ class Worker:
         time.sleep(_WORK_SECONDS)
         if number in self._orders.poison and not self._fixed:
             self.note(number, delivery.receives, FAILED)
-            raise ValueError(f"order {number} breaks the worker: the bug")
+            raise ValueError("an address of two lines breaks the worker: the bug")
         if first and number in self._orders.flaky:
             self.note(number, delivery.receives, FAILED)
             raise ConnectionError("the bank did not answer")
+        self._shipments.send(delivery.body, dedup_id=f"order-{number}")
         self.note(number, delivery.receives, HANDLED)
         if fatal:
             self.die(number, delivery.receives)
@@ -76,13 +80,14 @@ def main() -> None:
     given = words.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     logging.getLogger("holdfast").setLevel(logging.CRITICAL)  # failures are part of the show
-    worker = Worker(Orders(given.orders, given.seed), given.record, given.fixed)
     with (
         Client(check="off") as client,
         client.queue(given.queue).consume(
             _PREFETCH, ack_every=10, backoff=exponential(0.2, 1.0)
         ) as deliveries,
     ):
+        orders, shipments = Orders(given.orders, given.seed), client.queue(SHIPMENTS)
+        worker = Worker(orders, shipments, given.record, given.fixed)
         _stop_with_the_parent(deliveries)
         for delivery in deliveries:
             with delivery:

@@ -1,0 +1,196 @@
+"""kill -9 of the driver, again and again: nothing is lost, nothing is there twice.
+
+The programs run as processes of their own and are killed at points of a batch that differ from kill to
+kill: planned, half written, in the sink, done. What they wrote is then read through Spark.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import holdfast
+from tests import servers
+from tests.spark.cluster import EXECUTOR, spark_cluster
+from tests.spark.crash.driver import Program
+from tests.spark.crash.killing import crash, fails, finish
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+class Scene:
+    """A queue of its own, and a program that reads it into a folder of its own."""
+
+    def __init__(self, spark: SparkSession, hf: holdfast.Client, folder: Path) -> None:
+        self.spark = spark
+        self.q = hf.queue(f"crash {folder.name}")
+        self.folder = folder
+        self.log = folder / "log"
+        self.program = Program(
+            hf.url, self.q.name, str(folder / "checkpoint"), str(folder / "lake")
+        )
+
+    def send(self, count: int) -> set[str]:
+        return set(self.q.send_many(b"%d " % n + b"x" * 90 for n in range(count)))
+
+    def stored(self, *folders: str) -> Counter[str]:
+        """How often each id is in the lake."""
+        paths = folders or (self.program.parquet,)
+        found: Counter[str] = Counter()
+        for path in paths:
+            rows = self.spark.read.parquet(path).groupBy("id").count().collect()
+            found.update({row["id"]: row["count"] for row in rows})
+        return found
+
+    def check(self, ids: set[str], *folders: str) -> None:
+        stored = self.stored(*folders)
+        lost, twice = ids - set(stored), {i for i, n in stored.items() if n > 1}
+        assert (len(lost), len(twice)) == (0, 0), f"{len(lost)} lost, {len(twice)} twice"
+        assert set(stored) == ids
+        stats = self.q.stats()
+        assert (stats.total, stats.acked) == (0, len(ids))
+
+
+@pytest.fixture
+def scene(spark: SparkSession, hf: holdfast.Client, tmp_path: Path) -> Scene:
+    return Scene(spark, hf, tmp_path)
+
+
+def test_ten_kills_of_the_driver_lose_nothing_and_double_nothing(scene: Scene) -> None:
+    ids = scene.send(100_000)
+    program = replace(scene.program, options={"maxRowsPerTrigger": "4000"})
+    crash(program, scene.log, times=10, seed=1)
+    finish(replace(program, options={"maxRowsPerTrigger": "40000"}), scene.log)
+    scene.check(ids)
+
+
+def test_neither_do_tasks_that_fail_and_options_that_change_between_crashes(scene: Scene) -> None:
+    ids = scene.send(20_000)
+    first = replace(scene.program, options={"maxRowsPerTrigger": "2000"}, failing=True)
+    crash(first, scene.log, times=2, seed=2)
+    changed = {"maxRowsPerTrigger": "5000", "minPartitions": "5", "fetchSize": "300"}
+    crash(replace(first, options=changed), scene.log, times=2, seed=3)
+    finish(replace(first, options={"minPartitions": "1"}), scene.log)
+    scene.check(ids)
+
+
+def test_neither_do_two_queries_on_one_queue(scene: Scene) -> None:
+    ids = scene.send(20_000)
+    options = {"maxRowsPerTrigger": "2000"}
+    one = replace(scene.program, options=options)
+    other = replace(
+        one, checkpoint=str(scene.folder / "other"), parquet=str(scene.folder / "other lake")
+    )
+    crash(one, scene.log, times=2, seed=4)
+    crash(other, scene.log, times=2, seed=5)
+    finish(one, scene.log)
+    finish(other, scene.log)
+    scene.check(ids, one.parquet, other.parquet)
+
+
+def test_neither_does_a_standalone_cluster_of_two_workers(scene: Scene) -> None:
+    """Not only threads of the driver: a master and two workers, with executors of their own."""
+    ids = scene.send(20_000)
+    with spark_cluster(scene.folder) as master:
+        options = {"maxRowsPerTrigger": "5000", "minPartitions": "4"}
+        program = replace(scene.program, master=master, conf=EXECUTOR, options=options)
+        crash(program, scene.log, times=2, seed=9)
+        finish(program, scene.log)
+    scene.check(ids)
+
+
+def test_neither_does_a_sharded_queue_on_a_cluster(spark: SparkSession, tmp_path: Path) -> None:
+    with servers.cluster(tmp_path / "valkey") as nodes:
+        url = "redis://" + ",".join(f"{host}:{port}" for host, port in nodes)
+        with holdfast.connect(url, check="off") as client:
+            scene = Scene(spark, client, tmp_path)
+            scene.q.configure(shards=6)
+            ids = scene.send(20_000)
+            options = {"maxRowsPerTrigger": "4000"}
+            program = replace(scene.program, url=url, options=options)
+            crash(program, scene.log, times=2, seed=10)
+            finish(program, scene.log)
+            scene.check(ids)
+
+
+def test_acking_in_stop_would_lose_messages_and_is_caught(scene: Scene) -> None:
+    """The check above can fail: a reader that acks in stop() loses what it had not written."""
+    ids = scene.send(20_000)
+    program = replace(scene.program, options={"maxRowsPerTrigger": "4000"}, ack_in_stop=True)
+    crash(program, scene.log, times=1, seed=6, after="files written", jvm_only=True)
+    with pytest.raises(AssertionError):
+        finish(program, scene.log)
+        scene.check(ids)
+
+
+def test_a_killed_jvm_alone_loses_nothing(scene: Scene) -> None:
+    """Its Python processes live on for a moment, and are told to stop: that must do nothing."""
+    ids = scene.send(20_000)
+    program = replace(scene.program, options={"maxRowsPerTrigger": "4000"})
+    crash(program, scene.log, times=1, seed=6, after="files written", jvm_only=True)
+    finish(program, scene.log)
+    scene.check(ids)
+
+
+def test_a_checkpoint_restored_from_an_old_copy_is_refused(scene: Scene) -> None:
+    checkpoint = Path(scene.program.checkpoint)
+    ids = scene.send(1_000)
+    finish(scene.program, scene.log)
+    shutil.copytree(checkpoint, scene.folder / "copy")
+    ids |= scene.send(1_000)
+    finish(scene.program, scene.log)
+    shutil.rmtree(checkpoint)
+    (scene.folder / "copy").rename(checkpoint)
+    scene.q.send_many(b"new" for _ in range(10))
+    said = fails(scene.program, scene.log)
+    assert "ReservationLost" in said
+    assert "is committed already" in said
+    assert scene.q.stats().ready == 10, "nothing was taken under an old name"
+    assert set(scene.stored()) == ids
+
+
+def test_a_deleted_checkpoint_is_noticed_and_its_messages_can_be_had_back(scene: Scene) -> None:
+    program = replace(scene.program, options={"maxRowsPerTrigger": "1000"})
+    ids = scene.send(20_000)
+    crash(program, scene.log, times=1, seed=7)
+    held = scene.q.reservations()
+    shutil.rmtree(program.checkpoint)
+    said = fails(program, scene.log)
+    # The sink believes to have those batches: Spark would skip them, and their messages be lost.
+    assert "ReservationLost" in said
+    assert "was never read" in said
+    for owner in {r.owner for r in held}:
+        scene.q.release_reserved(owner)
+    assert scene.q.stats().reserved == 0
+    again = replace(
+        program, checkpoint=str(scene.folder / "new"), parquet=str(scene.folder / "new lake")
+    )
+    finish(again, scene.log)
+    assert scene.q.stats().total == 0
+    # What the old lake has from before is there too; the released batch may be in both.
+    assert set(scene.stored(program.parquet, again.parquet)) == ids
+
+
+def test_queue_to_spark_to_queue_is_exactly_once_under_kills(
+    scene: Scene, hf: holdfast.Client
+) -> None:
+    far = hf.queue(f"{scene.q.name} far")
+    bodies = {b"%d" % n for n in range(20_000)}
+    scene.q.send_many(bodies)
+    program = replace(
+        scene.program, parquet="", to_queue=far.name, options={"maxRowsPerTrigger": "2000"}
+    )
+    crash(program, scene.log, times=5, seed=8)
+    finish(program, scene.log)
+    arrived = Counter[bytes]()
+    while got := far.receive_many(1_000):
+        arrived.update(d.body for d in got)
+        far.ack_many(got)
+    assert (len(bodies - set(arrived)), arrived.total() - len(arrived)) == (0, 0)
+    assert set(arrived) == bodies
+    assert scene.q.stats().total == 0

@@ -1,0 +1,84 @@
+"""Programs for tests that look at what a machine has: Javas of any age, and a PATH without one."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import holdfast
+
+SOURCE = Path(holdfast.__file__).parents[1]
+# Variables of the developer's own shell that change what Spark does.
+_OURS = ("JAVA_HOME", "SPARK_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_IP", "LOG4J_CONFIGURATION_FILE")
+# A Java that lives for seconds gains nothing from the optimizing compiler or a parallel collector:
+# with these the tests of this folder take a third of the time.
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_FAST = dict.fromkeys(("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_DAEMON_JAVA_OPTS"), JVM)
+_TOOLS = ("bash", "sh", "env", "dirname", "cat", "ps", "rm", "chmod", "ls", "id", "uname")
+
+
+def java(home: Path, version: str, *, module: bool = True, lives: Path | None = None) -> Path:
+    """A home with a `java` that answers as that version does, and else says what it was given."""
+    knows_modules = not version.startswith("1.")
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        "#!/bin/sh\n"
+        'if [ "$1" = -XshowSettings:properties ]; then\n'
+        f"  [ {knows_modules} = True ] || [ $2 = -version ] || exit 1\n"
+        f"  echo {shlex.quote(f'    java.home = {lives or home}')} >&2\n"
+        f"  echo '    java.version = {version}' >&2\n"
+        f"  echo java.base@{version}\n"
+        + (f"  echo jdk.incubator.vector@{version}\n" if module else "")
+        + "else\n"
+        '  for word in "$@"; do echo "<$word>"; done\n'
+        "fi\n"
+    )
+    program.chmod(0o755)
+    return home
+
+
+def path_without_java(folder: Path) -> str:
+    """A PATH with what Spark's scripts call, and no more."""
+    folder.mkdir()
+    for tool in _TOOLS:
+        found = shutil.which(tool)
+        assert found, f"no {tool} on this machine"
+        (folder / tool).symlink_to(found)
+    return str(folder)
+
+
+def shell(**changes: str) -> dict[str, str]:
+    """The variables of this process, with Holdfast on the path and nothing else about Spark."""
+    mine = {name: value for name, value in os.environ.items() if name not in _OURS}
+    return mine | _FAST | {"PYTHONPATH": str(SOURCE)} | changes
+
+
+def python(
+    code: str, env: Mapping[str, str], *words: str, timeout: float = 240
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program in a process of its own, to its end."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *words],
+        env=dict(env),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def command_line(
+    env: Mapping[str, str], *words: str, without: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    """`holdfast WORDS`, as if the packages in `without` were not installed."""
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({without!r}))\n"
+        "from holdfast.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    )
+    return python(code, env, *words)
