@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MEASUREMENTS: dict[str, tuple[str, Callable[[Run, SparkSession], Result]]] = {
+    # First: what others leave in these processes as free memory, a leak could hide in.
+    "flat": ("memory while five million messages go through", flat.measure),
     "reading": ("batch read of a queue, against a plain Python drain", reading.measure),
     "streaming": ("stream to Parquet by size of a trigger, against no server", streaming.measure),
     "writing": ("a DataFrame into a queue, against plain send_many", writing.measure),
-    "flat": ("memory while five million messages go through", flat.measure),
 }
 RESULTS = Path(__file__).parents[1] / "results"
 _FILES = "spark.md, spark.json, spark.png"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-import holdfast
 from benchmarks.bars import Bar
 from benchmarks.run import Run, Table
 from benchmarks.spark.rig import Rig, rig
@@ -41,7 +40,6 @@ PART, MB = 0.05, 5.0
 _SOURCE_MODULE = "pyspark.sql.streaming.python_streaming_source_runner"
 _WORKER_MODULE = "plan_data_source_read"
 _QUEUE = "flat"
-_EVERY = 0.5
 _STALLED = 60.0
 
 
@@ -100,7 +98,7 @@ class FlatResult:
 
 
 def measure(run: Run, spark: SparkSession) -> FlatResult:
-    messages = run.choose(5_000_000, 60_000)
+    messages = run.choose(5_000_000, 40_000)
     rows = run.choose(100_000, 2_000)
     with rig(spark) as on, run.step(f"memory over {messages:,}", 100) as tick:
         writer = on.stream(_QUEUE, rows).writeStream.format("noop")
@@ -108,7 +106,7 @@ def measure(run: Run, spark: SparkSession) -> FlatResult:
         with _feeding(on, messages, rows * 3):
             query = started(writer)
             try:
-                samples = list(_watch(on.hf.queue(_QUEUE), spark, query, messages, tick))
+                samples = list(_watch(run, on, query, messages, tick))
             finally:
                 query.stop()
     return FlatResult(messages, rows, samples)
@@ -126,19 +124,19 @@ def _feeding(on: Rig, messages: int, most: int) -> Iterator[None]:
 
 
 def _watch(
-    queue: holdfast.Queue, spark: SparkSession, query: StreamingQuery, messages: int, tick: Any
+    run: Run, on: Rig, query: StreamingQuery, messages: int, tick: Callable[[], None]
 ) -> Iterator[Sample]:
     """One sample after the other, until all messages are acked."""
-    done = ticked = 0
+    queue, done, ticked = on.hf.queue(_QUEUE), 0, 0
     give_up = time.monotonic() + _STALLED
     while done < messages:
-        time.sleep(_EVERY)
+        time.sleep(run.choose(500, 50) / 1000)
         if query.exception() is not None or time.monotonic() > give_up:
             raise RuntimeError(f"the query stands still at {done:,}: {query.exception()}")
         before, done = done, queue.stats().acked
         if done > before:
             give_up = time.monotonic() + _STALLED
-            yield Sample(done, _memory(spark))
+            yield Sample(done, _memory(on.spark))
         while ticked < done * 100 // messages:
             tick()
             ticked += 1

@@ -58,7 +58,8 @@ class ReadingResult:
 
 def measure(run: Run, spark: SparkSession) -> ReadingResult:
     rows, rounds = run.choose(1_000_000, 20_000), run.choose(5, 1)
-    with rig(spark) as on, run.step("batch read", rounds + 2) as tick:
+    warm_up = run.choose(1, 0)
+    with rig(spark) as on, run.step("batch read", 1 + warm_up + rounds) as tick:
         fill(on.hf.queue(_LOOKED_AT), run.rng, rows)
         tick()
         sides: dict[str, Callable[[], Laps]] = {
@@ -68,7 +69,9 @@ def measure(run: Run, spark: SparkSession) -> ReadingResult:
             POPPED: lambda: _popped(run, on, rows),
             DROPPED: lambda: _dropped(run, on, rows),
         }
-        found = interleave(sides, messages=rows, rounds=rounds, rng=run.rng, tick=tick)
+        found = interleave(
+            sides, messages=rows, rounds=rounds, rng=run.rng, tick=tick, warm_up=warm_up
+        )
         seen = on.read(_LOOKED_AT).selectExpr("count(body) AS bodies", "count(DISTINCT id) AS ids")
         if tuple(seen.first() or ()) != (rows, rows):
             raise RuntimeError(f"{rows} messages are ready, Spark sees {seen.first()}")

@@ -33,8 +33,8 @@ SYNTHETIC = "Spark, synthetic stream, no server"
 POPPED = "Spark, LPOP in mapPartitions, in a loop"
 
 JUDGED = 100_000
-# Rows of a trigger, and how many triggers a round has after the first, which does not count.
-SIZES = {20_000: 6, JUDGED: 4, 250_000: 3}
+# Rows of a trigger: triggers in a round after the first, which does not count; rounds.
+SIZES = {20_000: (6, 3), JUDGED: (4, 5), 250_000: (3, 3)}
 _QUICK = 20
 _QUEUE = "streamed"
 
@@ -100,21 +100,41 @@ def _per_trigger(size: Size, side: str) -> list[str]:
 
 
 def measure(run: Run, spark: SparkSession) -> StreamingResult:
-    return StreamingResult([_size(run, spark, rows, triggers) for rows, triggers in SIZES.items()])
+    sizes: list[Size] = []
+    for rows, (triggers, rounds) in SIZES.items():
+        if run.quick:
+            sizes.append(_size(run, spark, rows // _QUICK, 2, rounds=1, warm_up=0))
+        else:
+            # Java has compiled what it needs when the first size is done.
+            sizes.append(
+                _size(run, spark, rows, triggers, rounds=rounds, warm_up=0 if sizes else 1)
+            )
+    return StreamingResult(sizes)
 
 
-def _size(run: Run, spark: SparkSession, rows_per_trigger: int, triggers: int) -> Size:
-    rounds = run.choose(4, 1)
-    if run.quick:
-        rows_per_trigger, triggers = rows_per_trigger // _QUICK, 2
-    with rig(spark) as on, run.step(f"stream by {rows_per_trigger:,}", rounds + 1) as tick:
+def _size(
+    run: Run,
+    spark: SparkSession,
+    rows_per_trigger: int,
+    triggers: int,
+    *,
+    rounds: int,
+    warm_up: int,
+) -> Size:
+    steps = rounds + warm_up
+    with rig(spark) as on, run.step(f"stream by {rows_per_trigger:,}", steps) as tick:
         number = itertools.count()
         sides: dict[str, Callable[[], Laps]] = {
             side: partial(take, run, on, number, rows_per_trigger, triggers + 1)
             for side, take in ((OURS, _ours), (SYNTHETIC, _synthetic), (POPPED, _popped))
         }
         found = interleave(
-            sides, messages=rows_per_trigger * triggers, rounds=rounds, rng=run.rng, tick=tick
+            sides,
+            messages=rows_per_trigger * triggers,
+            rounds=rounds,
+            rng=run.rng,
+            tick=tick,
+            warm_up=warm_up,
         )
     return Size(rows_per_trigger, triggers, found)
 

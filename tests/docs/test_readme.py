@@ -31,13 +31,16 @@ def environment(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def test_the_python_of_the_tour_runs_from_top_to_bottom(environment: dict[str, str]) -> None:
+def test_the_python_of_the_tour_runs_from_top_to_bottom(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", "\n".join(blocks("python"))],
+        cwd=tmp_path,
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -47,6 +50,7 @@ def test_the_python_of_the_tour_runs_from_top_to_bottom(environment: dict[str, s
     assert "['step 0', 'step 1', 'step 2']" in done.stdout
     assert "acked=1000" in done.stdout
     assert "billing ['oolong', 'sencha']\naudit ['oolong']" in done.stdout
+    assert "1000 in the lake, 0 left" in done.stdout
 
 
 def test_the_shell_of_the_tour_runs_line_by_line(environment: dict[str, str]) -> None:

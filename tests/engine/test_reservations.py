@@ -168,7 +168,7 @@ def test_reading_what_is_not_there_is_an_error_and_never_a_shorter_answer(
 def test_condemned_messages_die_when_the_rest_is_acked(q: Queue, clock: Clock) -> None:
     ids = q.send_many(numbered(30))
     counts = q.reserve(ME, 1, rows(q))
-    reasons = {ids[3]: "not a number", ids[7]: "not a number", ids[8]: "too old"}
+    reasons: dict[str, str] = {ids[3]: "not a number", ids[7]: "not a number", ids[8]: "too old"}
     assert q.condemn(ME, 1, reasons) == 3
     assert q.condemn(ME, 1, reasons) == 0
     assert len(read(q, 1, counts)) == 30, "the reservation stays as it is"

@@ -13,8 +13,17 @@ from pathlib import Path
 import holdfast
 
 SOURCE = Path(holdfast.__file__).parents[1]
-# Variables of the developer's own shell that change what Spark does.
-_OURS = ("JAVA_HOME", "SPARK_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_IP", "LOG4J_CONFIGURATION_FILE")
+# Variables that change what Spark does: of the developer's own shell, or set for the Spark of the
+# tests that ran before in this process.
+_OURS = {
+    "JAVA_HOME",
+    "LOG4J_CONFIGURATION_FILE",
+    "PYSPARK_DRIVER_PYTHON",
+    "PYSPARK_PYTHON",
+    "SPARK_CONF_DIR",
+    "SPARK_HOME",
+    "SPARK_LOCAL_IP",
+}
 # A Java that lives for seconds gains nothing from the optimizing compiler or a parallel collector:
 # with these the tests of this folder take a third of the time.
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -16,8 +16,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, Rea
 import holdfast
 from holdfast import InvalidArgument, Outgoing, ReservationLost
 from holdfast.engine.keys import QueueRef
-from holdfast.spark.offsets import Offset, decode, split
+from holdfast.spark.offsets import Offset, decode
 from holdfast.spark.options import parse
+from holdfast.spark.ranges import split
 from holdfast.spark.stream import Part, QueueStreamReader
 from tests import servers
 

@@ -16,7 +16,6 @@ support it where it is off. The option `state` does the most useful one.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,16 +27,14 @@ from holdfast.engine.keys import QueueRef, SeatRef
 from holdfast.message import STATES, Message, State, corrupt
 from holdfast.spark import arrow, lists, schema
 from holdfast.spark.lists import Stretch
-from holdfast.spark.offsets import split
 from holdfast.spark.options import Options
+from holdfast.spark.ranges import parts, split
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     import holdfast
 
-# Rows a partition has at least, unless more partitions are asked for, and at most.
-_LEAST, _MOST = 20_000, 500_000
 _ALL = 2**46
 
 
@@ -63,15 +60,6 @@ class _Source(NamedTuple):
     state: State
     size: int
     key: str | None = None
-
-
-def parts(rows: int, wanted: int) -> int:
-    """Into how many partitions to cut so many rows. 0 wanted: as the machine has cores, if there is
-    enough for them; which cores Spark has, it does not tell here."""
-    if wanted:
-        return wanted
-    few = min(os.cpu_count() or 1, -(-rows // _LEAST))
-    return max(few, -(-rows // _MOST), 1)
 
 
 class StateReader(DataSourceReader):

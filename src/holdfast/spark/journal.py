@@ -27,10 +27,10 @@ from holdfast.engine import calls
 from holdfast.engine.keys import QueueRef
 from holdfast.errors import AcceptTheState, InvalidArgument, Unsupported
 from holdfast.spark import arrow, entries, events, points, schema
-from holdfast.spark.batch import parts
 from holdfast.spark.entries import ZERO, Extent, Page, Point
 from holdfast.spark.options import Options
 from holdfast.spark.points import Points
+from holdfast.spark.ranges import parts
 
 if TYPE_CHECKING:
     import pyarrow as pa

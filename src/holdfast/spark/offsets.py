@@ -11,7 +11,7 @@ partitions. Options may have changed since; they do not matter any more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,31 +56,3 @@ def decode(found: Mapping[str, Any]) -> Offset:
         raise InvalidArgument(
             f"{dict(found)} is not an offset of a Holdfast queue; is this checkpoint another query's?"
         ) from error
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Rows of one shard of a reservation."""
-
-    shard: int
-    start: int
-    count: int
-
-
-def split(rows: Sequence[int], parts: int) -> list[list[Range]]:
-    """All rows in so many parts of about the same size, in order; no part is empty."""
-    total = sum(rows)
-    parts = min(max(parts, 1), total)
-    found: list[list[Range]] = []
-    room = 0
-    for shard, count in enumerate(rows):
-        at = 0
-        while at < count:
-            if not room:
-                done = len(found)
-                room = total * (done + 1) // parts - total * done // parts
-                found.append([])
-            n = min(room, count - at)
-            found[-1].append(Range(shard, at, n))
-            at, room = at + n, room - n
-    return found

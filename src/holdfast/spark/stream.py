@@ -36,16 +36,13 @@ from pyspark.sql.streaming.datasource import (
 from holdfast.errors import InvalidArgument
 from holdfast.message import corrupt, format_id
 from holdfast.spark import arrow, lists, schema
-from holdfast.spark.offsets import Offset, Range, decode, split
+from holdfast.spark.offsets import Offset, decode
 from holdfast.spark.options import Options
 from holdfast.spark.place import Place
+from holdfast.spark.ranges import Range, parts, split
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-# A partition smaller than this costs more to start than to read.
-_LEAST = 5_000
-_PARTS = 8
 
 
 class Part(InputPartition):
@@ -94,8 +91,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._budget is not None:
             self._budget -= sum(plan)
         self._planned = done.seq + 1
-        parts = self.options.partitions or min(_PARTS, -(-sum(plan) // _LEAST))
-        return Offset(done.owner, done.seq + 1, tuple(plan), parts).encode()
+        wanted = parts(sum(plan), self.options.partitions)
+        return Offset(done.owner, done.seq + 1, tuple(plan), wanted).encode()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """For Spark's progress: how much is waiting."""

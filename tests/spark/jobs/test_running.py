@@ -166,6 +166,7 @@ def test_a_query_whose_source_was_slow_to_start_is_started_again(
         tries.append(number)
         if len(tries) < 3:
             raise OSError("Python worker failed to connect back.")
+        rows.count()
         stop.set()
 
     [tally] = follow([("rates", rates(spark, tmp_path, each))], stop)

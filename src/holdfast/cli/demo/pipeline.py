@@ -88,7 +88,12 @@ class Pipeline:
         self._event("starting Spark …")
         spark = session.build(
             "holdfast demo",
-            conf={"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"},
+            conf={
+                "spark.sql.shuffle.partitions": "2",
+                "spark.driver.memory": "1g",
+                # For a minute's work the optimizing compiler costs more than it brings.
+                "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            },
         )
         try:
             self._event(f"Spark {spark.version} is there")

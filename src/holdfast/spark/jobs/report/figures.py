@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 
 
@@ -62,10 +60,6 @@ def size(n: int) -> str:
         return f"{n} B"
     power = min((n.bit_length() - 1) // 10, 4)
     return f"{n / 1024**power:.1f} {' KMGT'[power]}B"
-
-
-def when(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def shown(text: str, most: int = 160) -> str:
