@@ -7,13 +7,18 @@ import signal
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace as Namespace
+from typing import Any, cast
 
+import msgspec
 import pytest
+from pyarrow import parquet
 from rich.console import Console
 
 import holdfast
 from holdfast.cli.demo.account import Account, Records
-from holdfast.cli.demo.orders import Orders
+from holdfast.cli.demo.orders import TOO_CHEAP, Orders
+from holdfast.cli.demo.pipeline import Lake
 from holdfast.cli.demo.view import View, summary
 from holdfast.engine.replies import Stats
 from tests.cli.conftest import Run, Start
@@ -21,7 +26,7 @@ from tests.servers import wait_until
 
 
 def test_the_demo_loses_no_order_although_workers_die(run: Run) -> None:
-    result = run("demo", "--orders", "120", "--workers", "2", "--json")
+    result = run("demo", "--orders", "120", "--workers", "2", "--no-spark", "--json")
     assert result.status == 0, result.err
     found = result.object
     assert (found["adds_up"], found["faults"]) == (True, [])
@@ -35,7 +40,7 @@ def test_the_demo_loses_no_order_although_workers_die(run: Run) -> None:
 
 
 def test_the_demo_tells_its_story_in_plain_lines_and_ends_with_a_table(start: Start) -> None:
-    process = start("demo", "--orders", "40", "--workers", "1")
+    process = start("demo", "--orders", "40", "--workers", "1", "--no-spark")
     raw, err = process.communicate(timeout=60)
     out = raw.decode()
     assert (process.returncode, err) == (0, b"")
@@ -55,7 +60,7 @@ def test_the_demo_tells_its_story_in_plain_lines_and_ends_with_a_table(start: St
 def test_ctrl_c_ends_the_demo_and_its_workers(start: Start, client: holdfast.Client) -> None:
     queue = client.queue("demo-orders")
     queue.delete()
-    process = start("demo", "--orders", "100000", "--workers", "2")
+    process = start("demo", "--orders", "100000", "--workers", "2", "--no-spark")
     wait_until(lambda: queue.stats().acked > 0, 30, "the workers work")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
@@ -83,6 +88,63 @@ def test_the_same_seed_makes_the_same_trouble() -> None:
     assert one.poison != other.poison
     assert len(one.poison | one.fatal | one.flaky) == 226
     assert [len(s) for s in (one.poison, one.fatal, one.flaky)] == [20, 6, 200]
+
+
+# ---- through Spark ------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_whole_demo_goes_through_spark_and_adds_up(start: Start, tmp_path: Path) -> None:
+    process = start("demo", "--orders", "200", "--workers", "2", "--to", str(tmp_path), "--json")
+    raw, err = process.communicate(timeout=280)
+    assert process.returncode == 0, err.decode()
+    found = msgspec.json.decode(raw)
+    assert (found["adds_up"], found["faults"]) == (True, [])
+    lake = found["lake"]
+    assert lake["shipments"] == lake["in_the_lake"] + lake["dead"] == 200
+    assert lake["in_the_lake"] == lake["orders_in_the_lake"]
+    assert lake["dead"] >= 1
+    rows = parquet.read_table(tmp_path / "lake" / "shipments").to_pylist()
+    assert len({row["number"] for row in rows}) == len(rows) == lake["in_the_lake"]
+    assert min(row["cents"] for row in rows) >= TOO_CHEAP
+    page = Path(lake["report"]).read_text("utf-8")
+    assert "demo-shipments" in page
+
+
+def test_a_folder_of_somebody_elses_is_not_touched(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "precious").write_text("mine")
+    result = run("demo", "--to", str(tmp_path))
+    assert result.status == 64
+    assert "was not made by the demo; name another folder with --to" in result.err
+    assert (tmp_path / "lake" / "precious").exists()
+
+
+def in_the_lake(**changes: Any) -> Lake:
+    """Three orders, of which one was too cheap."""
+    told = Namespace(account=Namespace(outcomes={"acked": 5, "dead": 1}))
+    good = Lake(3, 2, 2, Stats(sent=3, acked=2, dead=1), 30, cast("Any", told))
+    return replace(good, **changes)
+
+
+def test_a_lake_that_adds_up_has_no_faults() -> None:
+    assert in_the_lake().faults() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"orders": 4}, "4 orders handled, but 3 shipments sent"),
+        ({"shipped": 1, "distinct": 1}, "3 shipments sent, but 1 in the lake and 1 dead"),
+        ({"distinct": 1}, "2 shipments in the lake, of 1 orders"),
+        (
+            {"queue": Stats(sent=3, acked=1, dead=1, reserved=1)},
+            "1 shipments are still in the queue",
+        ),
+    ],
+)
+def test_a_lake_that_does_not_says_why(change: dict[str, Any], fault: str) -> None:
+    assert fault in in_the_lake(**change).faults()
 
 
 # ---- the account --------------------------------------------------------------------------

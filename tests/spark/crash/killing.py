@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
 import msgspec
 import psutil
@@ -22,22 +22,23 @@ from tests.spark.crash.driver import Program
 ROOT = Path(__file__).parents[3]
 # Starting a JVM beside other tests can take its time.
 PATIENCE = 180
+_MARK = "HOLDFAST_CRASH_TEST"
 
 
 class Running:
-    """The program, as a process group of its own."""
+    """The program, and whatever it starts: Java in a session of its own, and Python under Java."""
 
     def __init__(self, program: Program, log: Path) -> None:
         self.program = program
         self.log = log
+        self._mark = uuid4().hex
         with log.open("ab") as out:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.spark.crash.driver", msgspec.json.encode(program)],
                 cwd=ROOT,
-                env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"},
+                env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}", _MARK: self._mark},
                 stdout=out,
                 stderr=out,
-                start_new_session=True,
             )
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
@@ -47,39 +48,40 @@ class Running:
 
         wait_until(now, PATIENCE, what)
 
+    def family(self) -> list[psutil.Process]:
+        """All of its processes, known by a variable that each inherits."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.environ().get(_MARK) == self._mark:
+                    found.append(process)
+        return found
+
     def kill(self) -> None:
         """All of it at once, as when the machine dies."""
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        while family := self.family():
+            for process in family:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            self.process.wait(PATIENCE)
+            psutil.wait_procs(family, PATIENCE)
 
     def kill_jvm(self) -> None:
-        """The JVM alone: its Python processes notice, and may do what they do at the end."""
-        for child in psutil.Process(self.process.pid).children(recursive=True):
-            if "java" in child.name():
-                child.kill()
-        self.process.wait(PATIENCE)
-        _gone(self.process.pid)
+        """Java alone: its Python processes notice, and do what they do at the end."""
+        for process in self.family():
+            with suppress(psutil.NoSuchProcess):
+                if "java" in process.name():
+                    process.kill()
+        self.wait()
 
     def wait(self) -> int:
+        """Its exit status, when nothing of it is left."""
         code = self.process.wait(PATIENCE)
-        _gone(self.process.pid)
+        wait_until(lambda: not self.family(), PATIENCE, "all its processes to end")
         return code
 
     def tail(self) -> str:
         return self.log.read_text(errors="replace")[-6000:]
-
-
-def _gone(group: int) -> None:
-    """Wait for what else is in the process group."""
-
-    def empty() -> bool:
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return True
-        return False
-
-    wait_until(empty, PATIENCE)
 
 
 @contextmanager
@@ -88,9 +90,7 @@ def running(program: Program, log: Path) -> Iterator[Running]:
     try:
         yield started
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(started.process.pid, signal.SIGKILL)
-        started.process.wait()
+        started.kill()
 
 
 class Watcher:

@@ -171,7 +171,9 @@ def test_a_query_whose_source_was_slow_to_start_is_started_again(
 
     [tally] = follow([("rates", rates(spark, tmp_path, each))], stop)
     assert tries[:3] == [0, 0, 0]
-    assert tally.batches == len(tries) - 2
+    # The next one may have begun, and was interrupted.
+    assert tally.batches in (1, len(tries) - 2)
+    assert tally.rows == 10 * tally.batches
 
     def never(rows: DataFrame, number: int) -> None:
         raise OSError("Python worker failed to connect back.")

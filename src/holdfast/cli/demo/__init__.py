@@ -6,5 +6,6 @@ crew.py     starts worker processes and replaces the dead
 account.py  what the workers wrote down, held against what the queue counted
 view.py     what one sees meanwhile and at the end
 story.py    the order of events
+pipeline.py what the workers shipped, through Spark into the lake, and the report
 command.py  the command
 """

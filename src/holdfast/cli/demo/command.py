@@ -15,7 +15,7 @@ from holdfast import embedded
 from holdfast.cli import output
 from holdfast.cli.demo.account import Account
 from holdfast.cli.demo.orders import LEASE_SECONDS, MAX_RECEIVES, QUEUE, Orders
-from holdfast.cli.demo.pipeline import Lake, Pipeline
+from holdfast.cli.demo.pipeline import Lake, Pipeline, clear
 from holdfast.cli.demo.story import Story
 from holdfast.cli.demo.view import View, in_the_lake, summary
 from holdfast.cli.options import Json, Url, connected
@@ -58,6 +58,8 @@ def demo(
     if spark and not _has_spark():
         spark = False
         output.note("without Spark, which is not installed: pip install 'holdfast[spark]'")
+    if spark:
+        clear(to)
     lake: Lake | None = None
     with connected(url) as client:
         console.print(_opening(client, url, plan, workers))

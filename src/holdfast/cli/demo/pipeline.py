@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from holdfast.cli.demo.orders import QUEUE, SHIPMENTS, TOO_CHEAP
 from holdfast.client._sync.client import Client
 from holdfast.engine.replies import Stats
+from holdfast.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.spark.jobs.report import Summary
     from holdfast.spark.place import Place
 
+_MADE, _MARK = ("lake", "report", "checkpoint"), ".holdfast-demo"
 _SQL = "SELECT id, value.order AS number, value.customer, value.cents, sent_at FROM messages"
 
 
@@ -68,6 +70,21 @@ class Lake:
         return found
 
 
+def clear(folder: Path) -> None:
+    """Take away what an earlier demo left in the folder. Raises InvalidArgument if that is not what is
+    there: nobody's own lake shall be taken for ours."""
+    mark = folder / _MARK
+    found = [folder / name for name in _MADE if (folder / name).exists()]
+    if found and not mark.exists():
+        raise InvalidArgument(
+            f"{found[0]} is there already, and was not made by the demo; name another folder with --to"
+        )
+    for made in found:
+        shutil.rmtree(made)
+    folder.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+
+
 class Pipeline:
     def __init__(
         self, client: Client, url: str | None, orders: int, folder: Path, event: Callable[..., None]
@@ -83,8 +100,6 @@ class Pipeline:
 
         with extra():
             from holdfast.spark import session
-        for made in ("lake", "report", "checkpoint"):
-            shutil.rmtree(self._folder / made, ignore_errors=True)
         self._event("starting Spark …")
         spark = session.build(
             "holdfast demo",
