@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Program:
-    """What to do. `once`: until the queue is empty, then exit 0; else until killed."""
+    """What this file does. `once`: until the queue is empty, then exit 0; else until killed."""
 
     url: str
     queue: str
@@ -42,6 +42,11 @@ class Program:
     once: bool = False
     failing: bool = False
     ack_in_stop: bool = False
+
+    @property
+    def words(self) -> list[str]:
+        """How it is started."""
+        return ["tests.spark.crash.driver", msgspec.json.encode(self).decode()]
 
 
 class AcksInStop(QueueStreamReader):

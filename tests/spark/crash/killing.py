@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-import msgspec
 import psutil
 
 from tests.servers import wait_until
 from tests.spark.crash.driver import Program
+from tests.spark.crash.jobs import Archive, Bridge
 
 ROOT = Path(__file__).parents[3]
 # Starting a JVM beside other tests can take its time.
@@ -25,16 +25,18 @@ PATIENCE = 180
 _MARK = "HOLDFAST_CRASH_TEST"
 
 
+Killable = Program | Archive | Bridge
+
+
 class Running:
     """The program, and whatever it starts: Java in a session of its own, and Python under Java."""
 
-    def __init__(self, program: Program, log: Path) -> None:
-        self.program = program
+    def __init__(self, program: Killable, log: Path) -> None:
         self.log = log
         self._mark = uuid4().hex
         with log.open("ab") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.spark.crash.driver", msgspec.json.encode(program)],
+                [sys.executable, "-m", *program.words],
                 cwd=ROOT,
                 env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}", _MARK: self._mark},
                 stdout=out,
@@ -85,7 +87,7 @@ class Running:
 
 
 @contextmanager
-def running(program: Program, log: Path) -> Iterator[Running]:
+def running(program: Killable, log: Path) -> Iterator[Running]:
     started = Running(program, log)
     try:
         yield started
@@ -96,15 +98,18 @@ def running(program: Program, log: Path) -> Iterator[Running]:
 class Watcher:
     """How far a query is, by what it leaves on disk: counts that only grow."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Killable) -> None:
         checkpoint, out = Path(program.checkpoint), Path(program.parquet)
         self.counts: dict[str, Callable[[], int]] = {
             "batches planned": lambda: _files(checkpoint / "offsets"),
             "batches done": lambda: _files(checkpoint / "commits"),
         }
-        if program.parquet:
+        if isinstance(program, Program) and program.parquet:
             self.counts["files written"] = lambda: _files(out, "*.parquet")
             self.counts["batches in the sink"] = lambda: _files(out / "_spark_metadata")
+        elif isinstance(program, Archive):
+            self.counts["files staged"] = lambda: _files(out, "_landing/**/*.parquet")
+            self.counts["files written"] = lambda: _files(out, "queue=*/day=*/*.parquet")
 
 
 def _files(folder: Path, pattern: str = "[0-9]*") -> int:
@@ -112,7 +117,7 @@ def _files(folder: Path, pattern: str = "[0-9]*") -> int:
 
 
 def crash(
-    program: Program, log: Path, times: int, seed: int, *, after: str = "", jvm_only: bool = False
+    program: Killable, log: Path, times: int, seed: int, *, after: str = "", jvm_only: bool = False
 ) -> None:
     """Run it and kill it so many times, each time shortly after another kind of progress, or always
     `after` one kind."""
@@ -133,14 +138,14 @@ def _reached(count: Callable[[], int], wanted: int) -> bool:
     return count() >= wanted
 
 
-def finish(program: Program, log: Path) -> None:
+def finish(program: Killable, log: Path) -> None:
     """Let it come to its end."""
     with running(replace(program, once=True), log) as run:
         code = run.wait()
         assert code == 0, run.tail()
 
 
-def fails(program: Program, log: Path) -> str:
+def fails(program: Killable, log: Path) -> str:
     """It ends by itself, with an error; what it said."""
     before = log.stat().st_size if log.exists() else 0
     with running(replace(program, once=True), log) as run:

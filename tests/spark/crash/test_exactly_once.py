@@ -18,6 +18,7 @@ import holdfast
 from tests import servers
 from tests.spark.cluster import EXECUTOR, spark_cluster
 from tests.spark.crash.driver import Program
+from tests.spark.crash.jobs import Archive, Bridge
 from tests.spark.crash.killing import crash, fails, finish
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -194,3 +195,26 @@ def test_queue_to_spark_to_queue_is_exactly_once_under_kills(
     assert (len(bodies - set(arrived)), arrived.total() - len(arrived)) == (0, 0)
     assert set(arrived) == bodies
     assert scene.q.stats().total == 0
+
+
+def test_the_archive_job_is_exactly_once_under_kills(scene: Scene) -> None:
+    ids = scene.send(20_000)
+    job = Archive(scene.program.url, scene.q.name, str(scene.folder / "archive"))
+    crash(job, scene.log, times=4, seed=11)
+    finish(job, scene.log)
+    scene.check(ids, job.parquet)
+
+
+def test_the_bridge_job_is_exactly_once_under_kills_dead_letters_too(
+    scene: Scene, hf: holdfast.Client
+) -> None:
+    far = hf.queue(f"{scene.q.name} far")
+    scene.q.send_many({"number": n, "cents": n % 1000} for n in range(20_000))
+    job = Bridge(scene.program.url, scene.q.name, far.name, str(scene.folder / "checkpoint"))
+    crash(job, scene.log, times=3, seed=12)
+    finish(job, scene.log)
+    arrived = Counter(m.json()["number"] for m in far.inspect("ready", 0, 30_000))
+    dead = Counter(m.json()["number"] for m in scene.q.inspect("dead", 0, 30_000))
+    assert arrived == Counter(n for n in range(20_000) if n % 1000 >= 100)
+    assert dead == Counter(n for n in range(20_000) if n % 1000 < 100)
+    assert scene.q.stats().total == len(dead)
