@@ -121,7 +121,7 @@ def test_watching_into_a_pipe_prints_lines_and_ends_when_the_reader_goes(
     assert process.stderr is not None
     line = process.stdout.readline().decode()
     assert line == (
-        f"{queue.name}  ready 1  delayed 0  leased 0  dead 0  sent 0/s  received 0/s  acked 0/s\n"
+        f"{queue.name}  ready 1  delayed 0  leased 0  reserved 0  dead 0  sent 0/s  received 0/s  acked 0/s\n"
     )
     process.stdout.close()
     assert process.wait(60) == 141

@@ -28,7 +28,7 @@ Packages = Annotated[
 ]
 
 # What the extra brings. A module of the user's own that is missing is the user's to name.
-_EXTRA = {"pyspark", "py4j", "pyarrow", "pandas", "numpy", "matplotlib"}
+_EXTRA = {"pyspark", "py4j", "pyarrow", "pandas", "numpy"}
 
 
 @contextmanager
