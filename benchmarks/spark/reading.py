@@ -17,6 +17,7 @@ from benchmarks.spark import today
 from benchmarks.spark.rates import rate_table
 from benchmarks.spark.rig import CHUNK, CORES, Rig, chunks, fill, rig
 from benchmarks.spark.synthetic import NAME as SYNTHETIC_FORMAT
+from holdfast.spark.ranges import parts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +42,7 @@ class ReadingResult:
                 self.rounds,
                 {"× plain Python": DRAIN, "× synthetic": SYNTHETIC},
                 f"{BODY_BYTES}-byte bodies, local[{CORES}], into the no-op sink. A batch read takes "
-                "nothing; the drain acks, LPOP has no ack.",
+                "nothing; the drain acks. LPOP has no ack, and rows of nothing but a body.",
             )
         ]
 
@@ -79,7 +80,12 @@ def measure(run: Run, spark: SparkSession) -> ReadingResult:
 
 
 def _synthetic(spark: SparkSession, rows: int) -> DataFrame:
-    return spark.read.format(SYNTHETIC_FORMAT).option("rows", rows).option("parts", CORES).load()
+    return (
+        spark.read.format(SYNTHETIC_FORMAT)
+        .option("rows", rows)
+        .option("parts", parts(rows, 0))
+        .load()
+    )
 
 
 def _into_nothing(frame: DataFrame) -> Laps:
