@@ -94,8 +94,20 @@ def test_commit_settles_all_up_to_one_and_can_be_repeated(q: Queue, clock: Clock
         q.reserve(ME, seq, rows(q))
     assert q.commit(ME, 2, n) == 20
     assert q.commit(ME, 2, n) == 0
-    assert q.commit(ME, 1, n) == 0
     assert q.stats().reserved == 10
+
+
+def test_a_commit_before_the_last_one_is_of_a_reader_that_was_set_back(
+    q: Queue, clock: Clock
+) -> None:
+    n = len(rows(q))
+    for seq in (1, 2):
+        q.send_many(numbered(10))
+        q.reserve(ME, seq, rows(q))
+    q.commit(ME, 2, n)
+    with pytest.raises(ReservationLost, match=r"reader/1 is committed already, up to 2"):
+        q.commit(ME, 1, n)
+    assert q.commit(ME, 1, n, adopt=True) == 0
 
 
 def test_a_reader_that_starts_from_an_older_place_is_told_so(q: Queue, clock: Clock) -> None:

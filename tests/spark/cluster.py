@@ -14,9 +14,8 @@ from pathlib import Path
 import pyspark
 
 from holdfast.embedded import server
-from holdfast.spark import session
 from tests.servers import HOST, free_port, wait_until
-from tests.spark.programs import JVM, shell
+from tests.spark.programs import JVM, spark_shell
 
 # Settings of a job there: its executors are small, and fast to start.
 EXECUTOR = {
@@ -30,7 +29,7 @@ _SPARK = Path(pyspark.__file__).parent
 @contextmanager
 def spark_cluster(tmp: Path, workers: int = 2) -> Iterator[str]:
     """The URL of a master to which so many workers, of one core each, have registered."""
-    env = shell(**session.environment())
+    env = spark_shell()
     # Their logs say when they are ready, at a level that our own settings leave out.
     for name in ("PYTHONPATH", "LOG4J_CONFIGURATION_FILE"):
         env.pop(name, None)

@@ -10,7 +10,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 import holdfast
+from holdfast.spark import session
 
 SOURCE = Path(holdfast.__file__).parents[1]
 # Variables that change what Spark does: of the developer's own shell, or set for the Spark of the
@@ -65,7 +68,16 @@ def path_without_java(folder: Path) -> str:
 def shell(**changes: str) -> dict[str, str]:
     """The variables of this process, with Holdfast on the path and nothing else about Spark."""
     mine = {name: value for name, value in os.environ.items() if name not in _OURS}
-    return mine | _FAST | {"PYTHONPATH": str(SOURCE)} | changes
+    return mine | _FAST | {"PYTHONPATH": str(SOURCE), "COLUMNS": "200"} | changes
+
+
+def spark_shell(**changes: str) -> dict[str, str]:
+    """The same with what Spark's own programs need, also if a Spark of this process has set some of it
+    for itself."""
+    with pytest.MonkeyPatch.context() as clean:
+        for name in _OURS:
+            clean.delenv(name, raising=False)
+        return shell(**session.environment(), **changes)
 
 
 def python(

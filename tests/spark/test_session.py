@@ -17,7 +17,7 @@ from holdfast.errors import InvalidArgument, Unavailable
 from holdfast.spark import session
 from tests.servers import free_port
 from tests.spark.cluster import spark_cluster
-from tests.spark.programs import java, python, shell
+from tests.spark.programs import java, python, shell, spark_shell
 
 
 def test_a_session_keeps_time_in_utc_and_to_this_machine(spark: SparkSession) -> None:
@@ -152,7 +152,7 @@ def test_under_spark_submit_the_submitters_settings_stand(tmp_path: Path) -> Non
     settings = ["--conf", "spark.ui.enabled=true", "--conf", "spark.ui.port=0"]
     ran = subprocess.run(
         [submit, "--master", "local[1]", "--name", "theirs", *settings, script, out],
-        env=shell(TZ="Asia/Tokyo", **session.environment()),
+        env=spark_shell(TZ="Asia/Tokyo"),
         capture_output=True,
         text=True,
         timeout=240,

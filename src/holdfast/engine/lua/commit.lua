@@ -1,5 +1,6 @@
 --[[ commit: an owner has done with its reservations up to one; their messages are acked, a piece per
-  call, those that are condemned buried. Calling again changes nothing.
+  call, those that are condemned buried. Calling again changes nothing; an earlier one than before is
+  refused, since only a reader that starts from an older place can say that.
   KEYS   queue
   ARGV   owner, seq (0: none yet), adopt (1: it does not matter if this queue never heard of it)
   Reply  how many messages went, 1 if it is done, 0 if the caller must call again
@@ -23,6 +24,7 @@ function T.commit(keys, args)
     HF.reservation_failed(string.format('%s/%.0f was never read, and yet is said to be done with: its messages would be lost '
       .. '(was a checkpoint deleted while the sink kept its own record of batches?); give both a new place', owner, seq))
   end
+  if seq < o.committed and not adopt then HF.reader_is_behind(owner, seq, o) end
   if seq <= o.settled then return { 0, 1 } end
 
   o.committed = math.max(o.committed, seq)

@@ -43,8 +43,7 @@ end
 local function begin(q, owner, seq, ttl_ms, adopt)
   local o = HF.owner(q, owner)
   if seq <= o.committed then
-    HF.reservation_failed(string.format('%s/%.0f is committed already, up to %.0f: the reader starts from an older place than '
-      .. 'it had reached (a checkpoint restored from a copy?); start it with the latest one', owner, seq, o.committed))
+    HF.reader_is_behind(owner, seq, o)
   end
   local r = HF.reservation(q, owner, seq)
   if r then return r end

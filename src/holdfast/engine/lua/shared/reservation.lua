@@ -22,6 +22,11 @@ local function failed(text) error({ err = 'RESERVATION ' .. text }) end
 
 HF.reservation_failed = failed
 
+function HF.reader_is_behind(owner, seq, o)
+  failed(string.format('%s/%.0f is committed already, up to %.0f: the reader starts from an older place than it had reached '
+    .. '(a checkpoint restored from a copy?); start it with the latest one', owner, seq, o.committed))
+end
+
 function HF.owner_name(text)
   if type(text) ~= 'string' or #text < 1 or #text > 200 or string.find(text, '/', 1, true) then
     error({ err = "INVALID an owner's name must have 1 to 200 bytes and no '/'" })
