@@ -81,12 +81,13 @@ def _groups(panel: Any, result: streaming.StreamingResult) -> None:
         highest = max(highest, *rates)
     panel.set_xticks(
         range(len(result.sizes)),
-        [f"{size.rows_per_trigger:,} rows a trigger" for size in result.sizes],
+        [f"{size.rows_per_trigger:,}" for size in result.sizes],
     )
     panel.set_ylim(0, highest * 1.12)
     panel.yaxis.set_major_formatter(lambda value, _: _short(value))
     panel.legend(frameon=False, fontsize=9, loc="upper left")
     _plain(panel, "Stream → Parquet", "y")
+    panel.set_xlabel("rows a trigger")
 
 
 def _lines(panel: Any, result: flat.FlatResult) -> None:
