@@ -184,12 +184,14 @@ except Unsupported as error:
 
 
 STOPPING = """
-import signal
+import signal, threading
 from holdfast.spark import session
 spark = session.build("stopping", "local[1]")
-signal.signal(signal.SIGTERM, lambda *_: print(spark.range(7).count(), flush=True))
+told = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: told.set())
 print("ready", flush=True)
-signal.pause()
+told.wait()  # not signal.pause(), for which the signal may come too early
+print(spark.range(7).count(), flush=True)
 """
 
 
