@@ -68,7 +68,7 @@ def path_without_java(folder: Path) -> str:
 def shell(**changes: str) -> dict[str, str]:
     """The variables of this process, with Holdfast on the path and nothing else about Spark."""
     mine = {name: value for name, value in os.environ.items() if name not in _OURS}
-    return mine | _FAST | {"PYTHONPATH": str(SOURCE), "COLUMNS": "200"} | changes
+    return mine | _FAST | {"PYTHONPATH": str(SOURCE), "COLUMNS": "500"} | changes
 
 
 def spark_shell(**changes: str) -> dict[str, str]:
