@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {
     ROOT / "src/holdfast/client/_async": ROOT / "src/holdfast/client/_sync",
+    ROOT / "src/holdfast/tasks/_async": ROOT / "src/holdfast/tasks/_sync",
     ROOT / "tests/client/_async": ROOT / "tests/client/_sync",
 }
 WORDS = [

@@ -31,8 +31,11 @@ from holdfast.errors import (
     QueueFull,
     Refused,
     ReservationLost,
+    ResultTimeout,
     ServerBusy,
     ServerFull,
+    TaskCancelled,
+    TaskFailed,
     TooLarge,
     TryAgain,
     Unauthenticated,
@@ -62,6 +65,15 @@ if TYPE_CHECKING:
     from holdfast.filters import Filter
     from holdfast.message import Codec, Death, Message, MessageId, Outgoing
     from holdfast.settings import Settings
+    from holdfast.tasks.app import App
+    from holdfast.tasks.context import Context, current
+    from holdfast.tasks.flows import Chain, Group, Job, chain, group
+    from holdfast.tasks.handle import Handle
+    from holdfast.tasks.limits import Concurrency, Rate
+    from holdfast.tasks.middleware import Middleware
+    from holdfast.tasks.outcomes import Discard, Retry, Snooze, TaskTimeout, WorkerProcessDied
+    from holdfast.tasks.retries import Retries
+    from holdfast.tasks.task import Task
 
 __version__ = "0.3.0"
 
@@ -98,6 +110,26 @@ __all__ = [  # noqa: RUF022 (grouped)
     "Codec",
     "codecs",
     "exponential",
+    # tasks
+    "App",
+    "Task",
+    "Handle",
+    "Retries",
+    "Retry",
+    "Snooze",
+    "Discard",
+    "TaskTimeout",
+    "WorkerProcessDied",
+    "Rate",
+    "Concurrency",
+    "Job",
+    "Chain",
+    "Group",
+    "chain",
+    "group",
+    "current",
+    "Context",
+    "Middleware",
     # errors
     "HoldfastError",
     "HoldfastWarning",
@@ -108,6 +140,7 @@ __all__ = [  # noqa: RUF022 (grouped)
     "QueueFull",
     "ServerFull",
     "ServerBusy",
+    "ResultTimeout",
     "FixTheCall",
     "InvalidArgument",
     "WrongType",
@@ -122,6 +155,8 @@ __all__ = [  # noqa: RUF022 (grouped)
     "NoSuchMessage",
     "NoSuchSubscription",
     "ReservationLost",
+    "TaskFailed",
+    "TaskCancelled",
     "Corrupt",
 ]
 
@@ -156,6 +191,25 @@ _WHERE = {
     "Codec": ("holdfast.message", "Codec"),
     "codecs": ("holdfast.codecs", ""),
     "exponential": ("holdfast.client.backoff", "exponential"),
+    "App": ("holdfast.tasks.app", "App"),
+    "Task": ("holdfast.tasks.task", "Task"),
+    "Handle": ("holdfast.tasks.handle", "Handle"),
+    "Retries": ("holdfast.tasks.retries", "Retries"),
+    "Retry": ("holdfast.tasks.outcomes", "Retry"),
+    "Snooze": ("holdfast.tasks.outcomes", "Snooze"),
+    "Discard": ("holdfast.tasks.outcomes", "Discard"),
+    "TaskTimeout": ("holdfast.tasks.outcomes", "TaskTimeout"),
+    "WorkerProcessDied": ("holdfast.tasks.outcomes", "WorkerProcessDied"),
+    "Rate": ("holdfast.tasks.limits", "Rate"),
+    "Concurrency": ("holdfast.tasks.limits", "Concurrency"),
+    "Job": ("holdfast.tasks.flows", "Job"),
+    "Chain": ("holdfast.tasks.flows", "Chain"),
+    "Group": ("holdfast.tasks.flows", "Group"),
+    "chain": ("holdfast.tasks.flows", "chain"),
+    "group": ("holdfast.tasks.flows", "group"),
+    "current": ("holdfast.tasks.context", "current"),
+    "Context": ("holdfast.tasks.context", "Context"),
+    "Middleware": ("holdfast.tasks.middleware", "Middleware"),
 }
 
 

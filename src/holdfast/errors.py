@@ -7,7 +7,8 @@
     │   ├── NotReplicated        written, but too few replicas confirmed it
     │   ├── QueueFull            the queue is at its max_length
     │   ├── ServerFull           the server is out of memory
-    │   └── ServerBusy           the Holdfast server has as many connections or bytes in hand as it may
+    │   ├── ServerBusy           the Holdfast server has as many connections or bytes in hand as it may
+    │   └── ResultTimeout        a task has not ended in the time one was ready to wait
     ├── FixTheCall               the same call can never succeed
     │   ├── InvalidArgument      an argument is out of range or of the wrong type (a ValueError)
     │   ├── WrongType            the key belongs to something that is not a Holdfast queue
@@ -21,6 +22,8 @@
         ├── NoSuchQueue          nothing was ever sent to or set on this queue
         ├── NoSuchMessage        the message is in no state: acked, expired, removed or never sent
         ├── NoSuchSubscription   this consumer, or this peer of it, is not subscribed to the topic
+        ├── TaskFailed           a task whose result is wanted has failed for good
+        ├── TaskCancelled        a task whose result is wanted was cancelled, or discarded itself
         ├── ReservationLost      a reader's reservation is not what the reader takes it for
         └── Corrupt              a message's checksum does not match its content
 
@@ -51,8 +54,11 @@ __all__ = [
     "QueueFull",
     "Refused",
     "ReservationLost",
+    "ResultTimeout",
     "ServerBusy",
     "ServerFull",
+    "TaskCancelled",
+    "TaskFailed",
     "TooLarge",
     "TryAgain",
     "Unauthenticated",
@@ -116,6 +122,12 @@ class ServerBusy(TryAgain):
     code = "TOOMANY"
     grpc_status = "RESOURCE_EXHAUSTED"
     http_status = 429
+
+
+class ResultTimeout(TryAgain, TimeoutError):
+    code = "NORESULT"
+    grpc_status = "DEADLINE_EXCEEDED"
+    http_status = 504
 
 
 class FixTheCall(HoldfastError):
@@ -199,6 +211,21 @@ class NoSuchSubscription(AcceptTheState):
     code = "NOSUBSCRIPTION"
     grpc_status = "NOT_FOUND"
     http_status = 404
+
+
+class TaskFailed(AcceptTheState):
+    """`trace` is the traceback of the last attempt, as text."""
+
+    code = "TASKFAILED"
+
+    def __init__(self, message: str = "", trace: str = "") -> None:
+        super().__init__(message)
+        self.trace = trace
+
+
+class TaskCancelled(AcceptTheState):
+    code = "CANCELLED"
+    grpc_status = "CANCELLED"
 
 
 class ReservationLost(AcceptTheState):

@@ -32,6 +32,8 @@ MAX_REASON = 8_000
 _ATTRIBUTES, _GROUP, _TTL, _UNIQUE = 1, 2, 4, 8
 _ENVELOPE = Struct(">BBI")
 _HEAD_SIZE = 18
+# The first bit of the count is the engine's, while a message is delayed.
+_RECEIVES = 0x7FFF
 # The checksum covers priority and flags too: it starts from theirs.
 _SEEDS = {bytes([p, f]): crc32(bytes([p, f])) for p in range(10) for f in range(16)}
 _PLAIN = _SEEDS[b"\0\0"]
@@ -99,6 +101,7 @@ class Outgoing:
     """A message to be sent, with everything that can be said about it.
 
     `delay` and `due` are two ways to say the same: seconds from now, or a point in time.
+    `dedup_window`: how long its dedup_id is known, where that is not as long as the queue is set to.
     """
 
     body: Any
@@ -109,6 +112,7 @@ class Outgoing:
     group: str | None = None
     dedup_id: str | None = None
     ttl: Seconds | None = None
+    dedup_window: Seconds | None = None
 
 
 def body_bytes(body: object, codec: Codec[Any] | None = None) -> bytes:
@@ -274,7 +278,7 @@ class Message:
     @property
     def receives(self) -> int:
         """How often it has been delivered, the current delivery included; releases do not count."""
-        return int.from_bytes(self._record[10:12], "big") + self._counted
+        return (int.from_bytes(self._record[10:12], "big") & _RECEIVES) + self._counted
 
     @property
     def priority(self) -> int:
@@ -304,6 +308,15 @@ class Message:
             return record[_HEAD_SIZE:]
         start, end = self._content_at(0)
         return record[start:end]
+
+    def with_body(self, body: bytes) -> bytes:
+        """The envelope of the same message with another body."""
+        record = self._record
+        start, _ = self._content_at(0)
+        content = record[_HEAD_SIZE:start] + body
+        priority, flags = record[12], record[13]
+        seed = _SEEDS[bytes([priority, flags])]
+        return _ENVELOPE.pack(priority, flags, crc32(content, seed)) + content
 
     @property
     def attributes(self) -> dict[str, str]:

@@ -16,6 +16,7 @@ from holdfast import Delivery, Outgoing, Queue, WrongType
 from holdfast.message import parse_id
 from tests.clock import START, Clock
 from tests.engine.look import assert_each_in_one_state, states
+from tests.engine.settling import changed, settle
 from tests.raw import Raw, key
 
 pytestmark = pytest.mark.only(
@@ -110,6 +111,23 @@ def _purge_reserved(f: Full) -> None:
         f.forgotten = reserved
 
 
+def _settle(f: Full, *actions: str) -> None:
+    """Each in its own way, with a new body and a result. Those that are acked are nobody's promise."""
+    items = []
+    for n, d in enumerate(f.held):
+        how = {
+            "action": actions[n % len(actions)],
+            "delay_ms": 5000,
+            "envelope": changed(d, b"new"),
+        }
+        kept = {"result_tail": d.id, "result": b"1", "result_ttl_ms": 60_000}
+        items.append((d, how | kept))
+    try:
+        settle(f.q, *items)
+    finally:
+        f.forgotten = {d.id for d, how in items if how["action"] == "ack"}
+
+
 TRANSITIONS: dict[str, Callable[[Full], object]] = {
     "send": _send,
     "ensure": lambda f: f.q.ensure("another", b"new"),
@@ -121,6 +139,8 @@ TRANSITIONS: dict[str, Callable[[Full], object]] = {
     "release": lambda f: f.q.release_many(f.held),
     "bury": lambda f: f.q.bury_many(f.held, "bad"),
     "extend": lambda f: f.q.extend_many(f.held, 60),
+    "settle": lambda f: _settle(f, "retry", "bury", "snooze", "release"),
+    "settle some for good": lambda f: _settle(f, "release", "snooze", "ack", "ack"),
     "recover": lambda f: f.q.recover(2, elapsed=0),
     "redrive": lambda f: f.q.redrive(),
     "redrive slowly": lambda f: f.q.redrive(rate=1),

@@ -153,7 +153,13 @@ def test_read_only_transitions_are_flagged_so_and_only_those() -> None:
         "subscriptions",
     }
     # A full server can be drained, but not filled.
-    assert {v for v, f in flags.items() if f == ""} >= {"send", "configure", "redrive"}
+    assert {v for v, f in flags.items() if f == ""} >= {
+        "send",
+        "configure",
+        "redrive",
+        "open_join",
+        "keep",
+    }
     for verb in (
         "receive",
         "ack",
@@ -164,6 +170,12 @@ def test_read_only_transitions_are_flagged_so_and_only_those() -> None:
         "purge",
         "tend",
         "commit",
+        "settle",
+        "unname",
+        "permit",
+        "unpermit",
+        "join",
+        "cancel",
     ):
         assert flags[verb] == "'allow-oom'"
 

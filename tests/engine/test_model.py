@@ -8,7 +8,6 @@ the promises do: when an expired message is noticed, and how groups and other me
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -19,129 +18,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from holdfast import Client, Delivery, Message, Outgoing, Queue
 from tests.clock import START
 from tests.engine.look import ALL, states
+from tests.engine.model import Known, Model
+from tests.engine.settling import ACTIONS, changed, settle
 
 GROUPS = [None, None, "g", "h"]
 LEASE = 20
-
-
-@dataclass
-class Known:
-    """What the model knows of one message."""
-
-    id: str
-    priority: int
-    group: str | None
-    expires: int | None
-    place: float  # order among those ready: lower goes first
-    failures: int = 0
-    due: int = 0
-    until: int = 0
-    delivery: Delivery | None = None
-
-
-@dataclass
-class Model:
-    max_receives: int
-    group_limit: int
-    now: int = START
-    ready: dict[str, Known] = field(default_factory=dict)
-    delayed: dict[str, Known] = field(default_factory=dict)
-    leased: dict[str, Known] = field(default_factory=dict)
-    dead: dict[str, Known] = field(default_factory=dict)
-    dead_leased: dict[str, Known] = field(default_factory=dict)
-    reserved: dict[str, Known] = field(default_factory=dict)
-    reservations: list[list[Known]] = field(default_factory=list)
-    condemned: set[str] = field(default_factory=set)
-    expired: set[str] = field(default_factory=set)
-    front: float = 0.0
-    back: float = 0.0
-
-    def tail(self, m: Known) -> None:
-        self.back += 1
-        m.place = self.back
-        self.ready[m.id] = m
-
-    def head(self, messages: list[Known]) -> None:
-        """To the head, in their order."""
-        self.front -= len(messages)
-        for n, m in enumerate(messages):
-            m.place = self.front + n
-            self.ready[m.id] = m
-
-    def fail(self, messages: list[Known], delay: int = 0) -> None:
-        again = []
-        for m in messages:
-            m.failures += 1
-            if m.failures >= self.max_receives:
-                self.dead[m.id] = m
-            else:
-                again.append(m)
-        if not delay:
-            self.head(again)
-            return
-        for m in again:
-            m.due = self.now + delay
-            self.delayed[m.id] = m
-
-    def catch_up(self) -> None:
-        """What every receive does first."""
-        due = sorted((m.due, key(m.id)) for m in self.delayed.values() if m.due <= self.now)
-        for _, (ms, seq) in due:
-            m = self.delayed.pop(f"{ms}-{seq}")
-            if m.group and m.failures:
-                self.head([m])
-            else:
-                self.tail(m)
-        over = [m for m in self.leased.values() if m.until <= self.now]
-        for m in over:
-            del self.leased[m.id]
-        self.fail(over)
-        for m in [m for m in self.dead_leased.values() if m.until <= self.now]:
-            self.dead[m.id] = self.dead_leased.pop(m.id)
-
-    def is_expired(self, m: Known) -> bool:
-        return m.expires is not None and m.expires <= self.now
-
-    def in_flight(self, group: str) -> int:
-        retries = [m for m in self.delayed.values() if m.failures]
-        held = sum(m.group == group for m in [*self.leased.values(), *retries])
-        # A reservation holds one place, however many of the group it has.
-        return held + sum(any(m.group == group for m in r) for r in self.reservations)
-
-    def live(self) -> list[Known]:
-        waiting = [m for m in self.ready.values() if not self.is_expired(m)]
-        return sorted(waiting, key=lambda m: (-m.priority, m.place))
-
-    def first_of(self, group: str) -> Known | None:
-        mine = [m for m in self.ready.values() if m.group == group and not self.is_expired(m)]
-        return min(mine, key=lambda m: m.place, default=None)
-
-    def check_delivery(self, m: Known) -> None:
-        """May this one go out now?"""
-        assert m.id in self.ready, "not ready"
-        assert not self.is_expired(m), "expired"
-        if m.group:
-            first = self.first_of(m.group)
-            assert first is m, f"{first} of the group comes first"
-            assert self.in_flight(m.group) < self.group_limit, "the group has enough in flight"
-            return
-        for other in self.live():
-            if other.group is None:
-                assert other is m, f"{other} comes first"
-                return
-
-    def deliverable(self) -> list[Known]:
-        free = [m for m in self.live() if m.group is None]
-        for group in {m.group for m in self.live() if m.group}:
-            first = self.first_of(group)
-            if first and self.in_flight(group) < self.group_limit:
-                free.append(first)
-        return free
-
-
-def key(message_id: str) -> tuple[int, int]:
-    ms, seq = message_id.split("-")
-    return int(ms), int(seq)
 
 
 class Promises(RuleBasedStateMachine):
@@ -188,7 +69,7 @@ class Promises(RuleBasedStateMachine):
         self.sent += len(ids)
         for i, (p, g, d, t) in zip(ids, messages, strict=True):
             ttl = t or self.ttl
-            m = Known(i, p, g, int(i.split("-")[0]) + ttl * 1000 if ttl else None, 0)
+            m = Known(i, p, g, int(i.split("-")[0]) + ttl * 1000 if ttl else None, t, 0)
             if d:
                 m.due = self.m.now + d * 1000
                 self.m.delayed[i] = m
@@ -252,6 +133,42 @@ class Promises(RuleBasedStateMachine):
         self.settled(m)
         m.failures += 1
         self.m.dead[m.id] = m
+
+    @precondition(lambda self: self.m.leased)
+    @rule(
+        data=st.data(),
+        actions=st.lists(st.sampled_from(ACTIONS), min_size=1, max_size=4),
+        delay=st.sampled_from([0, 4]),
+    )
+    def settle(self, data: Any, actions: list[str], delay: int) -> None:
+        """Several at once, each in its own way; one of them perhaps by an old receipt."""
+        held = sorted(self.m.leased.values(), key=lambda m: m.id)
+        chosen = data.draw(st.permutations(held))[: len(actions)]
+        items: list[tuple[Delivery | str, dict[str, Any]]] = []
+        for m, action in zip(chosen, actions, strict=False):
+            assert m.delivery is not None
+            new = changed(m.delivery, b"again", ttl=m.ttl)
+            how = {"action": action, "delay_ms": delay * 1000, "envelope": new}
+            items.append((m.delivery, how))
+        if self.old:
+            items.insert(0, (data.draw(st.sampled_from(self.old))[0], {"action": "bury"}))
+        assert settle(self.q, *items) == [d for d, _ in items[: len(items) - len(chosen)]]
+        at_once = []
+        for m, action in zip(chosen, actions, strict=False):
+            self.settled(m)
+            if action == "ack":
+                self.acked += 1
+            elif action == "bury":
+                m.failures += 1
+                self.m.dead[m.id] = m
+            else:
+                if action == "retry":
+                    m.failures = 0
+                if delay and action != "release":
+                    self.m.hold_back(m, delay * 1000)
+                else:
+                    at_once.append(m)
+        self.m.head(at_once)
 
     @precondition(lambda self: self.m.leased)
     @rule(data=st.data(), lease=st.sampled_from([1, LEASE, 100]))

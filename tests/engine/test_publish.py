@@ -225,13 +225,13 @@ def test_wrong_arguments_are_refused(topic: Topic, arguments: dict[str, object],
 
 
 def test_a_raw_publish_of_a_message_with_a_unique_name_is_refused(hf: Client, topic: Topic) -> None:
-    from holdfast.engine import calls
+    from holdfast.engine import calls, topics
 
     packed = calls.pack(b"x", unique="name")
     ref = topic.refs()[0]
     assert isinstance(ref, TopicRef)
     with pytest.raises(InvalidArgument, match="no unique name"):
-        hf.transport.run(calls.publish(ref, [packed], "", 0))
+        hf.transport.run(topics.publish(ref, [packed], "", 0))
     assert topic.stats().total == 0
 
 

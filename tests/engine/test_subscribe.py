@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from holdfast import Client, InvalidArgument, NoSuchSubscription, Outgoing, Topic, filters
-from holdfast.engine import calls
+from holdfast.engine import topics
 from holdfast.engine.keys import TopicRef
 from tests.clock import Clock
 from tests.engine.look import bodies, counts, drain, numbered
@@ -157,7 +157,7 @@ def once(hf: Client, topic: Topic, consumer: str, held: int) -> bool:
     """One call of a subscribe that needs several."""
     ref = topic.refs()[0]
     assert isinstance(ref, TopicRef)
-    done = hf.transport.run(calls.subscribe(ref, consumer, "", "broadcast", None))
+    done = hf.transport.run(topics.subscribe(ref, consumer, "", "broadcast", None))
     assert topic.stats().ready == held
     return done
 

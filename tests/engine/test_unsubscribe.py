@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast import Client, InvalidArgument, NoSuchSubscription, Outgoing, Topic
-from holdfast.engine import calls
+from holdfast.engine import topics
 from holdfast.engine.keys import TopicRef
 from tests.clock import Clock
 from tests.engine.look import bodies, counts, drain, numbered
@@ -197,7 +197,7 @@ def once(hf: Client, topic: Topic, consumer: str) -> int:
     """One call of an unsubscribe that needs several."""
     ref = topic.refs()[0]
     assert isinstance(ref, TopicRef)
-    return hf.transport.run(calls.unsubscribe(ref, consumer, None))
+    return hf.transport.run(topics.unsubscribe(ref, consumer, None))
 
 
 def test_a_last_unsubscribe_that_was_cut_off_loses_nothing_for_who_stays(

@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.engine.calls import Packed, pack
 from holdfast.engine.replies import Mode, Peer, Stats, SubscriptionInfo
+from holdfast.errors import InvalidArgument
 from holdfast.filters import Filter
 from holdfast.message import (
     Codec,
@@ -55,6 +56,11 @@ class Parcel(Packed):
     def __init__(self, message: Any, codec: Codec[Any] | None, unique: str | None = None) -> None:
         if not isinstance(message, Outgoing):
             message = Outgoing(message)
+        if message.dedup_window is not None:
+            raise InvalidArgument(
+                "a dedup_window of a message's own does not go through a Holdfast server; "
+                "set that of the queue, or connect to Valkey itself"
+            )
         message = replace(message, body=body_bytes(message.body, codec))
         packed = pack(message, None, unique)
         super().__init__(packed.envelope, packed.when, packed.dedup_id, packed.home)
@@ -83,7 +89,7 @@ def message_id(sent: pb.SentMessage) -> MessageId:
 def record(message: pb.Delivery | pb.StoredMessage, counted: int) -> tuple[bytes, int]:
     """The packed message and its shard. `counted`: deliveries that are not in the record."""
     packed, shard = parse_id(message.id)
-    receives = min(max(message.receives - counted, 0), 0xFFFF).to_bytes(2, "big")
+    receives = min(max(message.receives - counted, 0), 0x7FFF).to_bytes(2, "big")
     group = message.group if message.HasField("group") else None
     unique = message.unique if message.HasField("unique") else None
     ttl = None

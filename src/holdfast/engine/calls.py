@@ -16,9 +16,8 @@ import msgspec
 
 from holdfast import names
 from holdfast.engine import library, replies
-from holdfast.engine.keys import QueueRef, TopicRef, consumer_seat, peer_seat
+from holdfast.engine.keys import QueueRef
 from holdfast.errors import InvalidArgument
-from holdfast.filters import Filter
 from holdfast.message import (
     MAX_REASON,
     STATES,
@@ -113,15 +112,23 @@ class Packed:
     """A checked message, ready to be part of a send call.
 
     `home`: messages with the same one go to the same shard, for the sake of their order, or so
-    that a duplicate meets the first.
+    that a duplicate meets the first. `dedup_ms` 0: as long as the queue is set.
     """
 
-    __slots__ = ("dedup_id", "envelope", "home", "when")
+    __slots__ = ("dedup_id", "dedup_ms", "envelope", "home", "when")
 
-    def __init__(self, envelope: bytes, when: str = "", dedup_id: str = "", home: str = "") -> None:
+    def __init__(
+        self,
+        envelope: bytes,
+        when: str = "",
+        dedup_id: str = "",
+        home: str = "",
+        dedup_ms: int = 0,
+    ) -> None:
         self.envelope = envelope
         self.when = when
         self.dedup_id = dedup_id
+        self.dedup_ms = dedup_ms
         self.home = home
 
 
@@ -134,12 +141,16 @@ def pack(message: Any, codec: Codec[Any] | None = None, unique: str | None = Non
     """Check and pack one message: an Outgoing, or anything that can be a body."""
     if not isinstance(message, Outgoing):
         message = Outgoing(message)
-    dedup_id = ""
+    dedup_id, dedup_ms = "", 0
     if message.dedup_id is not None:
         dedup_id = names.check(message.dedup_id, "dedup_id")
+    if message.dedup_window is not None:
+        if not dedup_id:
+            raise InvalidArgument("a dedup_window needs a dedup_id that is to be known for so long")
+        dedup_ms = milliseconds(message.dedup_window, "dedup_window", least=1)
     when = _when(message.delay, message.due)
     packed = envelope(message, codec, unique)
-    return Packed(packed, when, dedup_id, message.group or unique or dedup_id)
+    return Packed(packed, when, dedup_id, message.group or unique or dedup_id, dedup_ms)
 
 
 def send(
@@ -148,8 +159,12 @@ def send(
     """(sender, number) names the call, so that it can be repeated safely; a sender must not have
     two calls under way at once."""
     n = len(messages)
-    if any(m.when or m.dedup_id for m in messages):
-        args: list[Argument] = [sender, number, 0, "full"]
+    if any(m.dedup_ms for m in messages):
+        args: list[Argument] = [sender, number, 0, "timed"]
+        for m in messages:
+            args += (m.when, m.dedup_id, m.dedup_ms, m.envelope)
+    elif any(m.when or m.dedup_id for m in messages):
+        args = [sender, number, 0, "full"]
         for m in messages:
             args += (m.when, m.dedup_id, m.envelope)
     else:
@@ -165,65 +180,6 @@ def send_plain(
     n = len(bodies)
     args: list[Argument] = [sender, number, 0, "plain", *plain_envelopes(bodies)]
     return Call("send", ref, args, lambda r: replies.sent(r, n, ref.shard), Repeat.BY_NAME)
-
-
-def publish(
-    topic: TopicRef, messages: Sequence[Packed], sender: str, number: int
-) -> Call[replies.Sent]:
-    """As send, to all subscriptions of a topic or none."""
-    like = send(topic, messages, sender, number)
-    return Call("publish", topic, like.args, like.parse, like.repeat)
-
-
-def subscribe(
-    topic: TopicRef, consumer: str, peer: str, mode: str, filter: Filter | None
-) -> Call[bool]:
-    """Answers whether it is done; else it must be called again."""
-    if mode not in ("broadcast", "shared"):
-        raise InvalidArgument(f"mode must be 'broadcast' or 'shared', not {mode!r}")
-    wanted = filter.to_json() if filter is not None else b""
-    args: list[Argument] = [consumer_seat(consumer), peer_seat(consumer, peer), mode, wanted]
-    return Call("subscribe", topic, args, bool)
-
-
-def unsubscribe(topic: TopicRef, consumer: str, peer: str | None) -> Call[int]:
-    """1: done. 0: call again. -1: it was not subscribed. `peer` None: all of them."""
-    seat = "" if peer is None else peer_seat(consumer, peer)
-    return Call("unsubscribe", topic, [consumer_seat(consumer), seat], int)
-
-
-def seat(topic: TopicRef, consumer: str, peer: str) -> Call[str]:
-    args = [consumer_seat(consumer), peer_seat(consumer, peer)]
-    return Call("seat", topic, args, lambda reply: str(reply.decode()), reads=True)
-
-
-def touch(topic: TopicRef, consumer: str, peer: str) -> Call[int]:
-    return Call("touch", topic, [consumer_seat(consumer), peer_seat(consumer, peer)], int)
-
-
-def observe(
-    topic: TopicRef,
-    consumer: str,
-    peer: str,
-    seat: QueueRef,
-    count: int,
-    lease: Lease,
-    wait_ms: int,
-) -> Call[replies.Received]:
-    """`seat`: where what is received will be settled."""
-    args: list[Argument] = [consumer_seat(consumer), peer_seat(consumer, peer)]
-    args += [whole(count, "count", 1, MAX_COUNT), lease_ms(lease), wait_ms]
-    args.append(seat.key.removeprefix(topic.key))
-    return Call("observe", topic, args, replies.received)
-
-
-def subscriptions(topic: TopicRef) -> Call[list[replies.SubscriptionInfo]]:
-    return Call("subscriptions", topic, [], replies.subscriptions, reads=True)
-
-
-def tend_topic(topic: TopicRef) -> Call[bool]:
-    """Answers whether to call again."""
-    return Call("tend_topic", topic, [], bool)
 
 
 def receive(

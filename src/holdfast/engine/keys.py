@@ -9,6 +9,9 @@ A topic lies at `hf1:{name#t}`, its subscriptions below it in the same slot: `hf
 `hf1:{name#t}/consumer/peer` where each peer has its own. `hf1:{name#c}` lists a consumer's topics.
 Consumer and peer are escaped too; nothing users name can be mistaken for a separator.
 
+A limit that workers share lies at `hf1:{name#l}`, what a flow of tasks has to remember at `hf1:{id#f}`,
+what a worker says of itself at `hf1:{name#w}`.
+
 The suffixes below are handed to the Lua side when the library is assembled; no Lua file spells one.
 Adding a key? Describe it here, and see `purge.lua`, which must know how to empty it.
 """
@@ -48,6 +51,15 @@ CATALOGUE: dict[str, tuple[str, str, str]] = {
     "places": (":hg:", "hash", "group → places that a reservation holds in it: owner/seq appended"),
     "condemned": (":hc:", "hash", "id → why it is to die when its reservation is committed: same"),
     "reservation_ends": (":he", "zset", "owner/seq → when it goes back by itself, ms"),
+    "cancelled": (":tc", "zset", "message id → until when it is marked as cancelled, ms"),
+    "result": (":tr:", "list", "the result of a task, one element: the task's id is appended"),
+    "gate": (
+        ":tg:",
+        "hash",
+        "flow: total, rest, and index → result of those who have come: its name",
+    ),
+    "rate": (":lr", "string", "limit: when its bucket is full again, µs"),
+    "permits": (":lc", "zset", "limit: holder → until when it holds a place, ms"),
     "seats": (":s", "hash", "topic: seat → its mode, state, since when, and filter"),
     "seen": (":t", "zset", "topic: peer → when it last observed, ms"),
     "bodies": (":m", "hash", "topic: id → envelope, of a message that several seats took"),
@@ -61,6 +73,8 @@ CATALOGUE: dict[str, tuple[str, str, str]] = {
 # Each in a slot of its own; the client adds a name when it first writes to a queue or topic.
 REGISTRY = PREFIX + "queues"
 TOPICS = PREFIX + "topics"
+# Names of workers that have been seen; what each is doing lies at its `worker_key`.
+WORKERS = PREFIX + "workers"
 
 _ESCAPES = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D", "#": "%23"})
 _SEAT_ESCAPES = str.maketrans({"%": "%25", "/": "%2F", ":": "%3A"})
@@ -99,6 +113,38 @@ def reserved_list(ref: QueueRef, owner: str, seq: int) -> str:
     return suffixed(ref.key, "reserved", f"{owner}/{seq}")
 
 
+def result_key(ref: QueueRef, tail: str) -> str:
+    """Where a task's result is, for those who wait for it or read it without a function."""
+    return suffixed(ref.key, "result", tail)
+
+
+def cancelled_key(ref: QueueRef) -> str:
+    """The marks of a queue's cancelled tasks: packed id → end of the mark, by the server's clock."""
+    return suffixed(ref.key, "cancelled")
+
+
+class LimitRef(QueueRef):
+    """A limit on rate or concurrency, by the name that all who keep to it share."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.shard = 0
+        self.key = f"{PREFIX}{{{name.translate(_ESCAPES)}#l}}"
+
+
+class FlowRef(QueueRef):
+    """What one flow of tasks has to remember."""
+
+    __slots__ = ()
+
+    def __init__(self, flow_id: str) -> None:
+        self.name = flow_id
+        self.shard = 0
+        self.key = f"{PREFIX}{{{flow_id.translate(_ESCAPES)}#f}}"
+
+
 class TopicRef(QueueRef):
     """A topic: what it holds itself is a queue too."""
 
@@ -133,6 +179,11 @@ def names_of(seat: str) -> tuple[str, str | None]:
     """Consumer and peer of a seat; None for the peer of a seat that peers share."""
     _, consumer, *peer = seat.split("/")
     return unquote(consumer), unquote(peer[0]) if peer else None
+
+
+def worker_key(name: str) -> str:
+    """What a worker says of itself: JSON, gone soon after it stops saying so."""
+    return f"{PREFIX}{{{name.translate(_ESCAPES)}#w}}"
 
 
 def topics_of(consumer: str) -> str:

@@ -25,7 +25,7 @@ from holdfast import settings
 from holdfast.engine import keys
 
 NAME = "hf1"
-REVISION = 3
+REVISION = 4
 
 _SHARED = (
     "queue",
@@ -39,6 +39,7 @@ _SHARED = (
     "lease",
     "dead",
     "dedup",
+    "result",
     "reservation",
     "due",
     "intake",

@@ -3,77 +3,28 @@
     time=2026-01-31T09:00:00.123Z level=info event=ready resp=127.0.0.1:6399
     {"time": "2026-01-31T09:00:00.123Z", "level": "info", "event": "ready", "resp": "127.0.0.1:6399"}
 
-Events are constant words; what varies is in fields, so that they can be searched and counted. Other
-people's text (names, errors) is quoted: no line of theirs can look like one of ours. Secrets are not
-logged in the first place; the formatter blots out what looks like one, for the day somebody forgets.
+Events are constant words; what varies is in fields, so that they can be searched and counted. What a line
+looks like is said in `telemetry/lines.py`.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-import re
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
-Format = Literal["text", "json"]
-Level = Literal["debug", "info", "warning", "error"]
+from holdfast.telemetry.lines import Format, Level, Line
 
-_BARE = re.compile(r"[A-Za-z0-9_./:@%+,\[\]-]+")
-_SECRETS = (
-    (re.compile(r"hf_[A-Za-z0-9_-]{20,}"), "hf_***"),
-    (re.compile(r"://[^/\s@'\"]*@"), "://***@"),
-    (re.compile(r"(?i)(bearer )[^\s'\",]+"), r"\1***"),
-)
+__all__ = ["Format", "Level", "Seldom", "event", "to_stderr"]
 
 
 def event(log: logging.Logger, level: int, name: str, **fields: Any) -> None:
     """One event with its fields; None is left out."""
     if log.isEnabledFor(level):
         log.log(level, name, extra={"fields": {k: v for k, v in fields.items() if v is not None}})
-
-
-def blotted(text: str) -> str:
-    for pattern, instead in _SECRETS:
-        text = pattern.sub(instead, text)
-    return text
-
-
-class Line(logging.Formatter):
-    def __init__(self, form: Format) -> None:
-        super().__init__()
-        self._form = form
-
-    def format(self, record: logging.LogRecord) -> str:
-        moment = datetime.fromtimestamp(record.created, UTC)
-        fields: dict[str, Any] = {
-            "time": f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03}Z",
-            "level": record.levelname.lower(),
-            "event": record.getMessage(),
-        }
-        fields |= getattr(record, "fields", {})
-        if not record.name.startswith("holdfast"):
-            fields["from"] = record.name
-        if record.exc_info:
-            fields["trace"] = self.formatException(record.exc_info)
-        safe = {k: blotted(v) if isinstance(v, str) else v for k, v in fields.items()}
-        if self._form == "json":
-            return json.dumps(safe, default=lambda value: blotted(str(value)), ensure_ascii=False)
-        return " ".join(f"{key}={_word(value)}" for key, value in safe.items())
-
-
-def _word(value: object) -> str:
-    if isinstance(value, str):
-        text = value
-    elif isinstance(value, (bool, int, float)):
-        text = json.dumps(value)
-    else:
-        text = blotted(str(value))
-    return text if _BARE.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 
 @contextmanager

@@ -95,9 +95,14 @@ class AsyncLooking(AsyncReserving):
             return True
         return await self._find(ref, packed, remove=True) is not None
 
+    async def remove_ready(self, message_id: str) -> bool:
+        """The same only where it is ready: what is in somebody's hands stays there."""
+        packed, ref = await self._locate(message_id)
+        return await self._find(ref, packed, remove=True) is not None
+
     async def _locate(self, message_id: str) -> tuple[bytes, QueueRef]:
         packed, shard = parse_id(message_id)
-        return packed, await self._ref(shard)
+        return packed, await self.ref(shard)
 
     async def _find(self, ref: QueueRef, packed: bytes, *, remove: bool) -> Message | None:
         page = "0"

@@ -73,32 +73,46 @@ class AsyncNode:
     async def exchange_after(
         self, markers: Sequence[str], seconds: float, commands: Sequence[tuple[Argument, ...]]
     ) -> list[Any]:
-        """Block until a marker is there or the time is over, then the same.
+        """Block until a marker is there or the time is over, then the same."""
+        blocking = ("BLPOP", *markers, f"{seconds + 1:.3f}")
+        return (await self._block(blocking, seconds, commands))[1]
 
-        One pipeline: the server goes on with the commands in the moment the marker comes. The end
-        of the time is ours to watch, since the server looks at its own time-outs only ten times a
-        second; a second connection then unblocks the first.
-        """
+    async def wait_in_list(self, key: str, seconds: float) -> Any:
+        """The first element of a list as soon as it has one, or None; the element stays, and so does
+        the list's time to live: it is moved to where it was."""
+        blocking = ("BLMOVE", key, key, "LEFT", "LEFT", f"{seconds + 1:.3f}")
+        answer, _ = await self._block(blocking, seconds, ())
+        if isinstance(answer, ResponseError):
+            raise answer
+        return answer
+
+    async def _block(
+        self, blocking: tuple[Argument, ...], seconds: float, commands: Sequence[tuple[Argument, ...]]
+    ) -> tuple[Any, list[Any]]:
+        """One pipeline: the server goes on with the commands in the moment the blocking one is done.
+        The end of the time is ours to watch, since the server looks at its own time-outs only ten
+        times a second; a second connection then unblocks the first."""
         used = await self.acquire()
         try:
-            blocking = ("BLPOP", *markers, f"{seconds + 1:.3f}")
             sent = packed([("CLIENT", "ID"), blocking, *commands])
             await heeding(used.send_packed_command(sent, check_health=False))
             me = await self._answer(used)
+            first: Any
             try:
-                await read_within(used, seconds)
+                first = await read_within(used, seconds)
             except TimeoutError:
                 await self.exchange([("CLIENT", "UNBLOCK", me)])
-                await self._answer(used)
-            except ResponseError:
-                pass  # the commands behind it get the same refusal, and theirs is the one that counts
+                first = await self._answer(used)
+            except ResponseError as error:
+                # The commands behind it get the same refusal, and theirs is the one that counts.
+                first = error
             answers = [await self._answer(used) for _ in commands]
         except BaseException:
             # Closed, the server forgets the commands that wait behind the blocking one.
             await used.disconnect()
             raise
         await self.release(used)
-        return answers
+        return first, answers
 
     async def _answer(self, used: Connection) -> Any:
         try:

@@ -48,7 +48,7 @@ class AsyncRemoteQueue(AsyncRemotePlace, AsyncQueue):
     ) -> list[MessageId]:
         """Store many messages in one round trip; bodies, or `Outgoing` for those with more to say."""
         parcels = [self._pack(m) for m in messages]
-        return await self._send_packed(parcels) if parcels else []
+        return await self.send_packed(parcels) if parcels else []
 
     async def _ensure(self, unique: str, message: Packed) -> MessageId:
         proto = cast("Parcel", message).proto
@@ -56,7 +56,7 @@ class AsyncRemoteQueue(AsyncRemotePlace, AsyncQueue):
         answer = await self._remote.call(self._stub.Ensure, request, repeatable=False)
         return remote_values.message_id(answer.sent[0])
 
-    async def _send_packed(
+    async def send_packed(
         self, messages: Sequence[Packed], name: CallName | None = None
     ) -> list[MessageId]:
         parcels = cast("Sequence[Parcel]", messages)

@@ -38,7 +38,7 @@ class AsyncReserving(AsyncShards):
         """
         found = []
         for shard, wanted in enumerate(rows):
-            ref = await self._ref(shard)
+            ref = await self.ref(shard)
             new = adopt or (known is not None and shard >= known)
             call = reserving.reserve(ref, owner, seq, wanted, ttl, new)
             while not (state := await self.transport.run(call)).sealed:
@@ -51,7 +51,7 @@ class AsyncReserving(AsyncShards):
     ) -> list[bytes]:
         """Packed messages of a sealed reservation, by position. All of them or ReservationLost: a
         missing message is never a shorter answer."""
-        ref = await self._ref(shard)
+        ref = await self.ref(shard)
         if isinstance(ref, SeatRef):
             # Bodies may lie at the topic, which the function knows.
             found = await self.transport.run(reserving.reserved(ref, owner, seq, start, count))
@@ -71,7 +71,7 @@ class AsyncReserving(AsyncShards):
         gone = 0
         for shard in range(shards):
             gone += await self._until_done(
-                reserving.commit(await self._ref(shard), owner, seq, adopt)
+                reserving.commit(await self.ref(shard), owner, seq, adopt)
             )
         return gone
 
@@ -102,7 +102,7 @@ class AsyncReserving(AsyncShards):
             by_shard.setdefault(shard, []).append((packed, reason))
         fresh = 0
         for shard, pairs in by_shard.items():
-            ref = await self._ref(shard)
+            ref = await self.ref(shard)
             for at in range(0, len(pairs), 1000):
                 part = pairs[at : at + 1000]
                 fresh += await self.transport.run(reserving.condemn(ref, owner, seq, part))

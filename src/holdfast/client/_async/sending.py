@@ -26,7 +26,7 @@ _NOTHING_SAID = (None,) * 6
 class AsyncSending(AsyncShards):
     def __init__(self, client: AsyncClient, name: str, codec: Codec[Any] | None = None) -> None:
         super().__init__(client, name, codec)
-        self._producer = Producer(self._send_packed)
+        self._producer = Producer(self.send_packed)
 
     async def send(
         self,
@@ -66,7 +66,7 @@ class AsyncSending(AsyncShards):
         if len(await self._shards()) == 1 and all(type(m) is bytes for m in listed):
             await self._register()
             return await self._send_to(0, partial(calls.send_plain, self._refs[0], listed), name)
-        return await self._send_packed([self._pack(m) for m in listed], name)
+        return await self.send_packed([self._pack(m) for m in listed], name)
 
     async def ensure(
         self,
@@ -91,11 +91,12 @@ class AsyncSending(AsyncShards):
         return calls.pack_plain(body)
 
     async def _ensure(self, unique: str, message: Packed) -> MessageId:
-        return (await self._send_packed([message]))[0]
+        return (await self.send_packed([message]))[0]
 
-    async def _send_packed(
+    async def send_packed(
         self, messages: Sequence[Packed], name: CallName | None = None
     ) -> list[MessageId]:
+        """As send_many, for messages that are checked and packed already."""
         refs = await self._shards()
         await self._register()
         if len(refs) == 1:

@@ -28,7 +28,7 @@ class AsyncSettling(AsyncShards):
         """Settle all deliveries of each batch, by one receipt for it, in one round trip. For each:
         the places in it of those that were not ours."""
         acks = [
-            calls.ack(await self._ref(batch.shard), [calls.batch_receipt(batch)])
+            calls.ack(await self.ref(batch.shard), [calls.batch_receipt(batch)])
             for batch in batches
         ]
         return await self.transport.run_many(acks)
@@ -107,7 +107,7 @@ class AsyncSettling(AsyncShards):
         """What to settle where: the items, and their receipts in the same order."""
         items = list(deliveries)
         if items and (whole_batch := _whole_batch(items)):
-            return [(await self._ref(whole_batch.shard), items, [calls.batch_receipt(whole_batch)])]
+            return [(await self.ref(whole_batch.shard), items, [calls.batch_receipt(whole_batch)])]
         by_shard: dict[int, tuple[list[Item], list[bytes]]] = {}
         for item in items:
             if isinstance(item, AsyncDelivery):
@@ -119,7 +119,7 @@ class AsyncSettling(AsyncShards):
                 found = by_shard[shard] = ([], [])
             found[0].append(item)
             found[1].append(wire)
-        return [(await self._ref(shard), *by_shard[shard]) for shard in by_shard]
+        return [(await self.ref(shard), *by_shard[shard]) for shard in by_shard]
 
 
 def _whole_batch(items: Sequence[AsyncDelivery | str]) -> AsyncHandful | None:

@@ -45,9 +45,15 @@ class AsyncShards:
                 self._client.shards.clear()
             self._client.shards[self.name] = n
 
-    async def _ref(self, shard: int) -> QueueRef:
+    async def ref(self, shard: int) -> QueueRef:
+        """One of its shards."""
         refs = await self._shards()
         return refs[shard] if shard < len(refs) else QueueRef(self.name, shard)
+
+    async def shard_of(self, name: str) -> QueueRef:
+        """Where what belongs to a message lies: its shard, by its id. Other names are at home in the first."""
+        tail = name.rpartition("-")[2] if name.count("-") == 2 else ""
+        return await self.ref(int(tail) if tail.isdigit() else 0)
 
     async def _register(self) -> None:
         listed = self._client.listed

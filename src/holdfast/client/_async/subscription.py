@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.client._async.delivery import AsyncDelivery
 from holdfast.client._async.place import AsyncPlace
-from holdfast.engine import calls, replies
+from holdfast.engine import calls, replies, topics
 from holdfast.engine.keys import QueueRef, SeatRef, TopicRef
 from holdfast.errors import InvalidArgument
 from holdfast.message import Codec
@@ -39,7 +39,7 @@ class AsyncSubscription(AsyncPlace):
     async def _shards(self) -> list[QueueRef]:
         # Which seat it is depends on the mode, which only the server knows.
         if not self._refs:
-            call = calls.seat(self._topic, self.consumer, self.peer)
+            call = topics.seat(self._topic, self.consumer, self.peer)
             self._refs = [SeatRef(self._topic, await self.transport.run(call))]
         return self._refs
 
@@ -54,7 +54,7 @@ class AsyncSubscription(AsyncPlace):
     ) -> calls.Call[replies.Received]:
         if dead:
             return super()._receive_call(ref, count, lease, wait_ms, dead)
-        return calls.observe(self._topic, self.consumer, self.peer, ref, count, lease, wait_ms)
+        return topics.observe(self._topic, self.consumer, self.peer, ref, count, lease, wait_ms)
 
     async def observe(
         self, count: int = 1, wait: Seconds = 0, *, lease: Lease = None
@@ -69,7 +69,7 @@ class AsyncSubscription(AsyncPlace):
     async def touch(self) -> None:
         """Be seen, as by observe, without taking anything: for those who work on something for
         longer than the topic's peer_timeout."""
-        await self.transport.run(calls.touch(self._topic, self.consumer, self.peer))
+        await self.transport.run(topics.touch(self._topic, self.consumer, self.peer))
 
     async def unsubscribe(self) -> bool:
         """Give this peer's subscription up; see `AsyncTopic.unsubscribe`."""

@@ -14,7 +14,7 @@ from holdfast.client._async.looking import AsyncLooking
 from holdfast.client._async.subscription import AsyncSubscription
 from holdfast.client.io_async import Producer
 from holdfast.client.sender import CallName
-from holdfast.engine import calls
+from holdfast.engine import calls, topics
 from holdfast.engine.calls import Packed
 from holdfast.engine.keys import TOPICS, QueueRef, SeatRef, TopicRef, topics_of
 from holdfast.engine.replies import Mode, SubscriptionInfo
@@ -85,7 +85,7 @@ class AsyncTopic(AsyncLooking, AsyncKeeping):
         self, messages: Sequence[Packed], name: CallName | None = None
     ) -> list[MessageId]:
         await self._register()
-        build = partial(calls.publish, self._topic, messages)
+        build = partial(topics.publish, self._topic, messages)
         return (await self._client.run_named(build, name)).ids
 
     # ---- subscribing ----------------------------------------------------------------------
@@ -121,7 +121,7 @@ class AsyncTopic(AsyncLooking, AsyncKeeping):
         index = topics_of(consumer)
         await self.transport.command("SADD", index, self.name, key=index)
         while not await self.transport.run(
-            calls.subscribe(self._topic, consumer, peer, mode, filter)
+            topics.subscribe(self._topic, consumer, peer, mode, filter)
         ):
             pass
         return made
@@ -147,7 +147,7 @@ class AsyncTopic(AsyncLooking, AsyncKeeping):
         names.check(consumer, "a consumer's id")
         was = False
         while True:
-            answer = await self.transport.run(calls.unsubscribe(self._topic, consumer, peer))
+            answer = await self.transport.run(topics.unsubscribe(self._topic, consumer, peer))
             if answer != 0:
                 break
             was = True
@@ -158,7 +158,7 @@ class AsyncTopic(AsyncLooking, AsyncKeeping):
 
     async def subscriptions(self) -> list[SubscriptionInfo]:
         """Who is subscribed, with their peers and when each last observed."""
-        return await self.transport.run(calls.subscriptions(self._topic))
+        return await self.transport.run(topics.subscriptions(self._topic))
 
     # ---- keeping house --------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ class AsyncTopic(AsyncLooking, AsyncKeeping):
 
     async def tend(self) -> float | None:
         """Give up subscriptions nobody has observed for longer than the retention."""
-        while await self.transport.run(calls.tend_topic(self._topic)):
+        while await self.transport.run(topics.tend_topic(self._topic)):
             pass
         return await super().tend()
 

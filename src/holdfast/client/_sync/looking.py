@@ -94,9 +94,14 @@ class Looking(Reserving):
             return True
         return self._find(ref, packed, remove=True) is not None
 
+    def remove_ready(self, message_id: str) -> bool:
+        """The same only where it is ready: what is in somebody's hands stays there."""
+        packed, ref = self._locate(message_id)
+        return self._find(ref, packed, remove=True) is not None
+
     def _locate(self, message_id: str) -> tuple[bytes, QueueRef]:
         packed, shard = parse_id(message_id)
-        return packed, self._ref(shard)
+        return packed, self.ref(shard)
 
     def _find(self, ref: QueueRef, packed: bytes, *, remove: bool) -> Message | None:
         page = "0"

@@ -74,32 +74,49 @@ class Node:
     def exchange_after(
         self, markers: Sequence[str], seconds: float, commands: Sequence[tuple[Argument, ...]]
     ) -> list[Any]:
-        """Block until a marker is there or the time is over, then the same.
+        """Block until a marker is there or the time is over, then the same."""
+        blocking = ("BLPOP", *markers, f"{seconds + 1:.3f}")
+        return (self._block(blocking, seconds, commands))[1]
 
-        One pipeline: the server goes on with the commands in the moment the marker comes. The end
-        of the time is ours to watch, since the server looks at its own time-outs only ten times a
-        second; a second connection then unblocks the first.
-        """
+    def wait_in_list(self, key: str, seconds: float) -> Any:
+        """The first element of a list as soon as it has one, or None; the element stays, and so does
+        the list's time to live: it is moved to where it was."""
+        blocking = ("BLMOVE", key, key, "LEFT", "LEFT", f"{seconds + 1:.3f}")
+        answer, _ = self._block(blocking, seconds, ())
+        if isinstance(answer, ResponseError):
+            raise answer
+        return answer
+
+    def _block(
+        self,
+        blocking: tuple[Argument, ...],
+        seconds: float,
+        commands: Sequence[tuple[Argument, ...]],
+    ) -> tuple[Any, list[Any]]:
+        """One pipeline: the server goes on with the commands in the moment the blocking one is done.
+        The end of the time is ours to watch, since the server looks at its own time-outs only ten
+        times a second; a second connection then unblocks the first."""
         used = self.acquire()
         try:
-            blocking = ("BLPOP", *markers, f"{seconds + 1:.3f}")
             sent = packed([("CLIENT", "ID"), blocking, *commands])
             heeding(used.send_packed_command(sent, check_health=False))
             me = self._answer(used)
+            first: Any
             try:
-                read_within(used, seconds)
+                first = read_within(used, seconds)
             except TimeoutError:
                 self.exchange([("CLIENT", "UNBLOCK", me)])
-                self._answer(used)
-            except ResponseError:
-                pass  # the commands behind it get the same refusal, and theirs is the one that counts
+                first = self._answer(used)
+            except ResponseError as error:
+                # The commands behind it get the same refusal, and theirs is the one that counts.
+                first = error
             answers = [self._answer(used) for _ in commands]
         except BaseException:
             # Closed, the server forgets the commands that wait behind the blocking one.
             used.disconnect()
             raise
         self.release(used)
-        return answers
+        return first, answers
 
     def _answer(self, used: Connection) -> Any:
         try:

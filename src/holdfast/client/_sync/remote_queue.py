@@ -49,7 +49,7 @@ class RemoteQueue(RemotePlace, Queue):
     ) -> list[MessageId]:
         """Store many messages in one round trip; bodies, or `Outgoing` for those with more to say."""
         parcels = [self._pack(m) for m in messages]
-        return self._send_packed(parcels) if parcels else []
+        return self.send_packed(parcels) if parcels else []
 
     def _ensure(self, unique: str, message: Packed) -> MessageId:
         proto = cast("Parcel", message).proto
@@ -57,7 +57,7 @@ class RemoteQueue(RemotePlace, Queue):
         answer = self._remote.call(self._stub.Ensure, request, repeatable=False)
         return remote_values.message_id(answer.sent[0])
 
-    def _send_packed(
+    def send_packed(
         self, messages: Sequence[Packed], name: CallName | None = None
     ) -> list[MessageId]:
         parcels = cast("Sequence[Parcel]", messages)

@@ -39,7 +39,7 @@ class Reserving(Shards):
         """
         found = []
         for shard, wanted in enumerate(rows):
-            ref = self._ref(shard)
+            ref = self.ref(shard)
             new = adopt or (known is not None and shard >= known)
             call = reserving.reserve(ref, owner, seq, wanted, ttl, new)
             while not (state := self.transport.run(call)).sealed:
@@ -52,7 +52,7 @@ class Reserving(Shards):
     ) -> list[bytes]:
         """Packed messages of a sealed reservation, by position. All of them or ReservationLost: a
         missing message is never a shorter answer."""
-        ref = self._ref(shard)
+        ref = self.ref(shard)
         if isinstance(ref, SeatRef):
             # Bodies may lie at the topic, which the function knows.
             found = self.transport.run(reserving.reserved(ref, owner, seq, start, count))
@@ -71,7 +71,7 @@ class Reserving(Shards):
         messages are acked, or buried if condemned. Idempotent. How many messages went now."""
         gone = 0
         for shard in range(shards):
-            gone += self._until_done(reserving.commit(self._ref(shard), owner, seq, adopt))
+            gone += self._until_done(reserving.commit(self.ref(shard), owner, seq, adopt))
         return gone
 
     def release_reserved(self, owner: str, seq: int | None = None) -> int:
@@ -101,7 +101,7 @@ class Reserving(Shards):
             by_shard.setdefault(shard, []).append((packed, reason))
         fresh = 0
         for shard, pairs in by_shard.items():
-            ref = self._ref(shard)
+            ref = self.ref(shard)
             for at in range(0, len(pairs), 1000):
                 part = pairs[at : at + 1000]
                 fresh += self.transport.run(reserving.condemn(ref, owner, seq, part))

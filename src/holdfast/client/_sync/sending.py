@@ -27,7 +27,7 @@ _NOTHING_SAID = (None,) * 6
 class Sending(Shards):
     def __init__(self, client: Client, name: str, codec: Codec[Any] | None = None) -> None:
         super().__init__(client, name, codec)
-        self._producer = Producer(self._send_packed)
+        self._producer = Producer(self.send_packed)
 
     def send(
         self,
@@ -67,7 +67,7 @@ class Sending(Shards):
         if len(self._shards()) == 1 and all(type(m) is bytes for m in listed):
             self._register()
             return self._send_to(0, partial(calls.send_plain, self._refs[0], listed), name)
-        return self._send_packed([self._pack(m) for m in listed], name)
+        return self.send_packed([self._pack(m) for m in listed], name)
 
     def ensure(
         self,
@@ -92,11 +92,12 @@ class Sending(Shards):
         return calls.pack_plain(body)
 
     def _ensure(self, unique: str, message: Packed) -> MessageId:
-        return (self._send_packed([message]))[0]
+        return (self.send_packed([message]))[0]
 
-    def _send_packed(
+    def send_packed(
         self, messages: Sequence[Packed], name: CallName | None = None
     ) -> list[MessageId]:
+        """As send_many, for messages that are checked and packed already."""
         refs = self._shards()
         self._register()
         if len(refs) == 1:

@@ -28,9 +28,7 @@ class Settling(Shards):
     def ack_batches(self, batches: Sequence[Handful]) -> list[list[int]]:
         """Settle all deliveries of each batch, by one receipt for it, in one round trip. For each:
         the places in it of those that were not ours."""
-        acks = [
-            calls.ack(self._ref(batch.shard), [calls.batch_receipt(batch)]) for batch in batches
-        ]
+        acks = [calls.ack(self.ref(batch.shard), [calls.batch_receipt(batch)]) for batch in batches]
         return self.transport.run_many(acks)
 
     def nack(self, delivery: Delivery | str, *, delay: Seconds = 0, error: str = "") -> bool:
@@ -105,7 +103,7 @@ class Settling(Shards):
         """What to settle where: the items, and their receipts in the same order."""
         items = list(deliveries)
         if items and (whole_batch := _whole_batch(items)):
-            return [(self._ref(whole_batch.shard), items, [calls.batch_receipt(whole_batch)])]
+            return [(self.ref(whole_batch.shard), items, [calls.batch_receipt(whole_batch)])]
         by_shard: dict[int, tuple[list[Item], list[bytes]]] = {}
         for item in items:
             if isinstance(item, Delivery):
@@ -117,7 +115,7 @@ class Settling(Shards):
                 found = by_shard[shard] = ([], [])
             found[0].append(item)
             found[1].append(wire)
-        return [(self._ref(shard), *by_shard[shard]) for shard in by_shard]
+        return [(self.ref(shard), *by_shard[shard]) for shard in by_shard]
 
 
 def _whole_batch(items: Sequence[Delivery | str]) -> Handful | None:

@@ -46,9 +46,15 @@ class Shards:
                 self._client.shards.clear()
             self._client.shards[self.name] = n
 
-    def _ref(self, shard: int) -> QueueRef:
+    def ref(self, shard: int) -> QueueRef:
+        """One of its shards."""
         refs = self._shards()
         return refs[shard] if shard < len(refs) else QueueRef(self.name, shard)
+
+    def shard_of(self, name: str) -> QueueRef:
+        """Where what belongs to a message lies: its shard, by its id. Other names are at home in the first."""
+        tail = name.rpartition("-")[2] if name.count("-") == 2 else ""
+        return self.ref(int(tail) if tail.isdigit() else 0)
 
     def _register(self) -> None:
         listed = self._client.listed

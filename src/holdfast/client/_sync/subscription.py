@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.client._sync.delivery import Delivery
 from holdfast.client._sync.place import Place
-from holdfast.engine import calls, replies
+from holdfast.engine import calls, replies, topics
 from holdfast.engine.keys import QueueRef, SeatRef, TopicRef
 from holdfast.errors import InvalidArgument
 from holdfast.message import Codec
@@ -40,7 +40,7 @@ class Subscription(Place):
     def _shards(self) -> list[QueueRef]:
         # Which seat it is depends on the mode, which only the server knows.
         if not self._refs:
-            call = calls.seat(self._topic, self.consumer, self.peer)
+            call = topics.seat(self._topic, self.consumer, self.peer)
             self._refs = [SeatRef(self._topic, self.transport.run(call))]
         return self._refs
 
@@ -55,7 +55,7 @@ class Subscription(Place):
     ) -> calls.Call[replies.Received]:
         if dead:
             return super()._receive_call(ref, count, lease, wait_ms, dead)
-        return calls.observe(self._topic, self.consumer, self.peer, ref, count, lease, wait_ms)
+        return topics.observe(self._topic, self.consumer, self.peer, ref, count, lease, wait_ms)
 
     def observe(self, count: int = 1, wait: Seconds = 0, *, lease: Lease = None) -> list[Delivery]:
         """Up to `count` messages under a lease, in one round trip; waits for the first one only.
@@ -68,7 +68,7 @@ class Subscription(Place):
     def touch(self) -> None:
         """Be seen, as by observe, without taking anything: for those who work on something for
         longer than the topic's peer_timeout."""
-        self.transport.run(calls.touch(self._topic, self.consumer, self.peer))
+        self.transport.run(topics.touch(self._topic, self.consumer, self.peer))
 
     def unsubscribe(self) -> bool:
         """Give this peer's subscription up; see `Topic.unsubscribe`."""

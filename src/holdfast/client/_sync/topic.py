@@ -15,7 +15,7 @@ from holdfast.client._sync.looking import Looking
 from holdfast.client._sync.subscription import Subscription
 from holdfast.client.io_sync import Producer
 from holdfast.client.sender import CallName
-from holdfast.engine import calls
+from holdfast.engine import calls, topics
 from holdfast.engine.calls import Packed
 from holdfast.engine.keys import TOPICS, QueueRef, SeatRef, TopicRef, topics_of
 from holdfast.engine.replies import Mode, SubscriptionInfo
@@ -86,7 +86,7 @@ class Topic(Looking, Keeping):
         self, messages: Sequence[Packed], name: CallName | None = None
     ) -> list[MessageId]:
         self._register()
-        build = partial(calls.publish, self._topic, messages)
+        build = partial(topics.publish, self._topic, messages)
         return (self._client.run_named(build, name)).ids
 
     # ---- subscribing ----------------------------------------------------------------------
@@ -121,7 +121,7 @@ class Topic(Looking, Keeping):
         # The list first: a topic too many in it is found out, one that is missing never.
         index = topics_of(consumer)
         self.transport.command("SADD", index, self.name, key=index)
-        while not self.transport.run(calls.subscribe(self._topic, consumer, peer, mode, filter)):
+        while not self.transport.run(topics.subscribe(self._topic, consumer, peer, mode, filter)):
             pass
         return made
 
@@ -146,7 +146,7 @@ class Topic(Looking, Keeping):
         names.check(consumer, "a consumer's id")
         was = False
         while True:
-            answer = self.transport.run(calls.unsubscribe(self._topic, consumer, peer))
+            answer = self.transport.run(topics.unsubscribe(self._topic, consumer, peer))
             if answer != 0:
                 break
             was = True
@@ -157,7 +157,7 @@ class Topic(Looking, Keeping):
 
     def subscriptions(self) -> list[SubscriptionInfo]:
         """Who is subscribed, with their peers and when each last observed."""
-        return self.transport.run(calls.subscriptions(self._topic))
+        return self.transport.run(topics.subscriptions(self._topic))
 
     # ---- keeping house --------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class Topic(Looking, Keeping):
 
     def tend(self) -> float | None:
         """Give up subscriptions nobody has observed for longer than the retention."""
-        while self.transport.run(calls.tend_topic(self._topic)):
+        while self.transport.run(topics.tend_topic(self._topic)):
             pass
         return super().tend()
 

@@ -229,6 +229,16 @@ class Transport:
             self._forget_places()
             sleep(min(seconds, _TURN))
 
+    def wait_in_list(self, key: str, seconds: float) -> Any:
+        """The first element of a list, which stays there; None if none comes in time. It may end
+        early, also when a connection is lost: whoever waits looks again."""
+        try:
+            return (self._node_for(key)).wait_in_list(key, seconds)
+        except (*_LOST, ResponseError, Unavailable):
+            self._forget_places()
+            sleep(min(seconds, _TURN))
+            return None
+
     def run_many(self, calls: Sequence[Call[T]]) -> list[T]:
         """All answers, in order; calls to one node travel together.
 

@@ -47,7 +47,7 @@ function purge.delayed(q, simple)
   if #ids == 0 then return 0, 0 end
   local fresh, placed = {}, {}
   for _, r in ipairs(HF.hmget(q.base .. K.delayed, ids)) do
-    local list = HF.receives(r) > 0 and placed or fresh
+    local list = HF.keeps_place(r) and placed or fresh
     list[#list + 1] = r
   end
   HF.each('HDEL', q.base .. K.delayed, ids, 1, #ids)

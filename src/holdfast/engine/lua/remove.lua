@@ -22,7 +22,7 @@ function T.remove(keys, args)
   else
     r = redis.call('HGET', q.base .. K.delayed, id)
     if r then
-      placed = HF.receives(r) > 0
+      placed = HF.keeps_place(r)
       redis.call('HDEL', q.base .. K.delayed, id)
       redis.call('ZREM', q.base .. K.due, id)
     else

@@ -1,7 +1,8 @@
 --[[ send: store messages, ready at once or delayed.
   KEYS   queue
   ARGV   sender, call, again, form, then the messages. form 'plain': envelope each; form 'full':
-         when ('' | '+' delay ms | '@' due ms), dedup id or '', envelope. sender '' keeps no memory
+         when ('' | '+' delay ms | '@' due ms), dedup id or '', envelope; form 'timed': the same with the
+         dedup id's own window, in ms (0: the queue's), before the envelope. sender '' keeps no memory
          of the call; else (sender, call) names it, and again = 1 asks for the answer of a call
          that may have been carried out already.
   Reply  ms and seq of the first new id (the rest count up from it, in order), 1 if somebody waits,

@@ -1,5 +1,5 @@
---[[ Dedup ids: for `dedup_ms` after a send, another with the same dedup id is answered with the id
-  of the first and stores nothing. A hash and a sorted set, so that a batch costs three commands
+--[[ Dedup ids: for `dedup_ms` after a send (the queue's, or the message's own), another with the same
+  dedup id is answered with the id of the first and stores nothing. A hash and a sorted set, so that a batch costs three commands
   however long it is; windows that have closed are cleared by catch_up.                         ]]
 
 local LIMIT = 1000
@@ -17,16 +17,22 @@ function HF.dedup_known(q, ids)
   return known
 end
 
+-- `fresh`: dedup id → { id of the message, its own window in ms or nil }.
 function HF.dedup_keep(q, fresh)
-  local fields, scores, till = {}, {}, q.now + q.settings.dedup_ms
-  for dedup, id in pairs(fresh) do
-    fields[#fields + 1], fields[#fields + 2] = dedup, struct.pack('>I6', till) .. id
-    scores[#scores + 1], scores[#scores + 2] = till, dedup
+  local fields, scores, first = {}, {}, nil
+  for dedup, m in pairs(fresh) do
+    local window = m[2] or q.settings.dedup_ms
+    if window > 0 then
+      local till = q.now + window
+      fields[#fields + 1], fields[#fields + 2] = dedup, struct.pack('>I6', till) .. m[1]
+      scores[#scores + 1], scores[#scores + 2] = till, dedup
+      first = math.min(first or till, till)
+    end
   end
-  if #fields == 0 or q.settings.dedup_ms == 0 then return end
+  if not first then return end
   HF.each('HSET', q.base .. K.dedup, fields, 1, #fields)
   HF.each('ZADD', q.base .. K.dedup_until, scores, 1, #scores)
-  HF.due_at(q, till)
+  HF.due_at(q, first)
 end
 
 function HF.dedup_prune(q)

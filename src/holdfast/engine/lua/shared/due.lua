@@ -26,8 +26,8 @@ function HF.promote(q, ids)
   local fresh, held = {}, {}
   for i = 1, #ids do
     local r = records[i]
-    if r and HF.receives(r) > 0 and HF.group(r) then
-      held[#held + 1] = r
+    if r and HF.keeps_place(r) and HF.group(r) then
+      held[#held + 1] = HF.with_receives(r, HF.receives(r))
     elseif r then
       fresh[#fresh + 1] = r
     end

@@ -9,7 +9,8 @@
   HF.moment and HF.packed_id check arguments that several transitions take.                     ]]
 
 local SKIP = { ready = true, group = true, leased = true, packed = true, last_send = true, ledger = true, events = true,
-  seats = true, seen = true, bodies = true, takers = true, reserved = true, places = true, condemned = true }
+  seats = true, seen = true, bodies = true, takers = true, reserved = true, places = true, condemned = true,
+  cancelled = true, result = true, gate = true, rate = true, permits = true }
 
 local function fit(key, kind)
   local found = redis.call('TYPE', key).ok
@@ -23,6 +24,10 @@ function HF.fit(q, records)
     if not SKIP[name] then fit(q.base .. suffix, HF.TYPES[name]) end
   end
   for level = 0, 9 do fit(q.base .. K.ready .. level, 'list') end
+  HF.fit_groups(q, records)
+end
+
+function HF.fit_groups(q, records)
   for i = 1, #records do
     local group = HF.group(records[i])
     if group then fit(q.base .. K.group .. group, 'list') end

@@ -16,22 +16,29 @@ function HF.remember(base, args, reply)
   redis.call('SET', base .. K.last_send .. args[1], cmsgpack.pack({ args[2], reply }), 'PX', KEEP_ANSWER_MS)
 end
 
+-- Arguments for each message, by form.
+local STEPS = { plain = 1, full = 3, timed = 4 }
+
 -- The messages in args[5..], checked. See send.lua for the forms.
 function HF.parse_messages(q, args)
-  if args[4] ~= 'plain' and args[4] ~= 'full' then error({ err = 'INVALID form must be plain or full' }) end
-  local step = args[4] == 'plain' and 1 or 3
+  local step = STEPS[args[4]]
+  if not step then error({ err = 'INVALID form must be plain, full or timed' }) end
   if (#args - 4) % step ~= 0 or #args == 4 then error({ err = 'INVALID give at least one message' }) end
   local list = {}
   for i = 5, #args, step do
     local m = { envelope = args[i + step - 1], at = 0 }
     if not HF.envelope_ok(m.envelope) then error({ err = 'INVALID a message is not a valid envelope' }) end
-    local when = step == 3 and args[i] or ''
+    local when = step > 1 and args[i] or ''
     if when == '' then
       if q.settings.delay_ms > 0 then m.at = q.now + q.settings.delay_ms end
     else
       m.at = HF.moment(q, when)
     end
-    if step == 3 and args[i + 1] ~= '' then m.dedup = args[i + 1] end
+    if step > 1 and args[i + 1] ~= '' then m.dedup = args[i + 1] end
+    if step == 4 then
+      local window = HF.integer(args[i + 2], 'dedup_ms', 0, HF.FOREVER)
+      if window > 0 then m.window = window end
+    end
     if string.byte(m.envelope, 2) >= HF.UNIQUE then
       -- HF.unique reads a message, of which the envelope is the part from byte 13 on.
       m.unique = HF.unique(string.rep('\0', 12) .. m.envelope)
@@ -51,7 +58,7 @@ function HF.name_messages(q, list)
   local seq = ms == q.ms and q.seq + 1 or 0
   local first = seq
   for i, m in ipairs(list) do
-    local of = m.dedup and (known[m.dedup] or dedups[m.dedup])
+    local of = m.dedup and (known[m.dedup] or dedups[m.dedup] and dedups[m.dedup][1])
     if not of and m.unique then
       of = uniques[m.unique] or redis.call('HGET', q.base .. K.unique, m.unique)
     end
@@ -62,7 +69,7 @@ function HF.name_messages(q, list)
       seq = seq + 1
       m.record = id .. '\0\0' .. m.envelope
       fresh[#fresh + 1] = m
-      if m.dedup then dedups[m.dedup] = id end
+      if m.dedup then dedups[m.dedup] = { id, m.window } end
       if m.unique then uniques[m.unique] = id end
     end
   end

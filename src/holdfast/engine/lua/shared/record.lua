@@ -1,7 +1,7 @@
 --[[ The packed message, as it lies in lists and hashes.
 
     1–10   id: ms u48, seq u32, big-endian      server
-    11–12  receives: failed deliveries so far   server
+    11–12  receives: failed deliveries so far   server; first bit: see HF.keep_place
     13     priority 0–9                         sender
     14     flags                                sender
     15–18  crc32 of 13, 14 and what follows     sender
@@ -22,12 +22,21 @@ local has = function(flags, flag) return math.floor(flags / flag) % 2 == 1 end
 
 function HF.pack_id(ms, seq) return struct.pack('>I6I4', ms, seq) end
 
-function HF.receives(r) return string.byte(r, 11) * 256 + string.byte(r, 12) end
+function HF.receives(r) return string.byte(r, 11) % 128 * 256 + string.byte(r, 12) end
 
 function HF.priority(r) return string.byte(r, 13) end
 
 function HF.with_receives(r, n)
-  return string.sub(r, 1, 10) .. struct.pack('>I2', math.min(n, 65535)) .. string.sub(r, 13)
+  return string.sub(r, 1, 10) .. struct.pack('>I2', math.min(n, 32767)) .. string.sub(r, 13)
+end
+
+-- While a message is delayed: does it hold a place in its group, if it has one? One that failed does, or
+-- the next would overtake it; one that shall wait without having failed is marked.
+function HF.keeps_place(r) return string.byte(r, 11) >= 128 or HF.receives(r) > 0 end
+
+function HF.keep_place(r)
+  if HF.keeps_place(r) or not HF.group(r) then return r end
+  return string.sub(r, 1, 10) .. '\128\0' .. string.sub(r, 13)
 end
 
 -- When the message ends: its own ttl, else the queue's, counted from when it was sent.

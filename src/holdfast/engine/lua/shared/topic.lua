@@ -198,7 +198,7 @@ function moves.ready(from, to, wanted)
 end
 
 -- A delayed retry keeps its place in its group, or the next one would overtake it.
-local function retry_of(r) return HF.receives(r) > 0 and HF.group(r) end
+local function retry_of(r) return HF.keeps_place(r) and HF.group(r) end
 
 function moves.delayed(from, to, wanted)
   local found = redis.call('ZRANGE', from.base .. K.due, 0, STEP - 1, 'WITHSCORES')

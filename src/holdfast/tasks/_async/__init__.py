@@ -1,0 +1,1 @@
+"""The desk, written by hand; `_sync` is generated from it."""

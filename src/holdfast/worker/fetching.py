@@ -1,0 +1,82 @@
+"""Fetching: from which queue, how many, and waiting where all are empty.
+
+A receive is never given up half way, since what it took would be in nobody's hands until its lease ends; to
+stop is to let the last one end, which waits a second at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from typing import TYPE_CHECKING
+
+from holdfast.client._async.queue import AsyncQueue
+from holdfast.client._async.waiting import wait_any
+from holdfast.errors import TryAgain
+from holdfast.worker.gate import Gate
+from holdfast.worker.shares import order
+
+if TYPE_CHECKING:
+    from holdfast.worker.worker import Worker
+
+log = logging.getLogger("holdfast.worker")
+
+_WAIT = 1.0
+
+
+class Fetcher:
+    def __init__(self, worker: Worker, queues: dict[str, AsyncQueue], gate: Gate) -> None:
+        self._worker = worker
+        self._queues = queues
+        self._gate = gate
+
+    async def run(self) -> None:
+        worker, problem_wait, busy = self._worker, 0.05, time.monotonic()
+        idle = worker.plan.idle
+        while not worker.stopping:
+            await worker.wait_for_room()
+            try:
+                if await self._fetch() or worker.held:
+                    busy = time.monotonic()
+                elif idle is not None and time.monotonic() - busy >= idle:
+                    return
+                problem_wait = 0.05
+            except TryAgain as error:
+                log.warning("fetching: %s; trying again", error)
+                await asyncio.sleep(problem_wait * random.uniform(0.5, 1.0))
+                problem_wait = min(problem_wait * 2, 5.0)
+
+    async def _fetch(self) -> bool:
+        """Take from the first queue that has something; else wait until one may have."""
+        worker = self._worker
+        names = order(worker.plan.shares, strict=worker.plan.strict)
+        alone = len(names) == 1 and not self._gate.limits(names[0])
+        shut: dict[str, float] = {}
+        for name in names:
+            if worker.stopping or worker.room <= 0:
+                return False
+            queue = self._queues[name]
+            count, wait = await self._gate.room(name, worker.room)
+            if count == 0:
+                shut[name] = wait
+                continue
+            # Who is let in by a limit does not wait inside, where others would like to be.
+            pause = self._patience() if alone else 0
+            got = await queue.receive_many(count, wait=pause, lease=worker.plan.lease)
+            if count > len(got):
+                await self._gate.unused(name, count - len(got))
+            if got:
+                await worker.take(queue, got)
+                return True
+        patience = min([self._patience(), *shut.values()])
+        if len(shut) == len(names):
+            await self._gate.opening(patience)
+        elif not alone:
+            await wait_any([self._queues[name] for name in names if name not in shut], patience)
+        return False
+
+    def _patience(self) -> float:
+        idle = self._worker.plan.idle
+        return _WAIT if idle is None else min(_WAIT, max(idle, 0.01))

@@ -1,0 +1,137 @@
+"""Running functions that are not coroutines: in threads, as many as the worker may run at a time.
+
+Threads are made when needed and stay. One that hangs past its task's timeout is first asked (an exception is
+raised in it, which Python delivers at its next bytecode); if it does not heed that, for example because it
+waits in C, its task is given up and another thread takes its place. Python cannot end a thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import Any
+
+from holdfast.worker.piece import Piece
+
+Outcome = tuple[Piece, Any, BaseException | None]
+
+
+class Threads:
+    """`work` runs a piece and returns its value. `done` is called from a thread when outcomes are there, once
+    until they are taken."""
+
+    def __init__(self, most: int, work: Callable[[Piece], Any], done: Callable[[], None]) -> None:
+        self._most = most
+        self._work = work
+        self._done = done
+        self._waiting: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
+        self._outcomes: deque[Outcome] = deque()
+        self._told = False
+        self._lock = threading.Lock()
+        self._idle = 0
+        self._threads: set[threading.Thread] = set()
+        self._stuck: set[int] = set()
+        self._busy: dict[Piece, int] = {}
+
+    @property
+    def stuck(self) -> int:
+        """Threads that have been given up and have not come back."""
+        return len(self._stuck)
+
+    def submit(self, piece: Piece) -> None:
+        self._waiting.put(piece)
+        with self._lock:
+            room = len(self._threads) - len(self._stuck) < self._most
+            if self._idle < self._waiting.qsize() and room:
+                thread = threading.Thread(target=self._run, name="holdfast-task", daemon=True)
+                self._threads.add(thread)
+                thread.start()
+
+    def take(self) -> list[Outcome]:
+        """What has ended since the last time."""
+        self._told = False
+        found = []
+        while self._outcomes:
+            found.append(self._outcomes.popleft())
+        return found
+
+    def take_back(self) -> list[Piece]:
+        """Those that no thread has begun with."""
+        found: list[Piece] = []
+        while True:
+            try:
+                piece = self._waiting.get_nowait()
+            except queue.Empty:
+                return found
+            if piece is not None:
+                found.append(piece)
+
+    def interrupt(self, piece: Piece, kind: type[BaseException]) -> bool:
+        """Raise in the thread that runs it, soon. False: none does."""
+        with self._lock:
+            ident = self._busy.get(piece)
+            if ident is None:
+                return False
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(ident), ctypes.py_object(kind)
+            )
+            return True
+
+    def give_up(self, piece: Piece) -> None:
+        """Its thread is not counted on any more."""
+        with self._lock:
+            if (ident := self._busy.get(piece)) is not None:
+                self._stuck.add(ident)
+        # Something may wait for the place it took.
+        if self._waiting.qsize():
+            with self._lock:
+                thread = threading.Thread(target=self._run, name="holdfast-task", daemon=True)
+                self._threads.add(thread)
+                thread.start()
+
+    def close(self) -> None:
+        for _ in self._threads:
+            self._waiting.put(None)
+
+    def _run(self) -> None:
+        me = threading.get_ident()
+        while True:
+            with self._lock:
+                self._idle += 1
+            piece = self._waiting.get()
+            with self._lock:
+                self._idle -= 1
+            if piece is None:
+                break
+            value: Any = None
+            error: BaseException | None = None
+            with self._lock:
+                self._busy[piece] = me
+            try:
+                value = copy_context().run(self._work, piece)
+            except (
+                BaseException
+            ) as raised:  # also SystemExit: it is the task that ends, not the worker
+                error = raised
+            try:
+                self._end(piece, value, error)
+            except BaseException:  # an interruption that came too late
+                self._end(piece, value, error)
+            if me in self._stuck:
+                break
+        with self._lock:
+            self._stuck.discard(me)
+            self._threads.discard(threading.current_thread())
+
+    def _end(self, piece: Piece, value: Any, error: BaseException | None) -> None:
+        with self._lock:
+            if self._busy.pop(piece, None) is None:
+                return
+        self._outcomes.append((piece, value, error))
+        if not self._told:
+            self._told = True
+            self._done()

@@ -1,0 +1,193 @@
+"""The plugin as users meet it: in a project of their own, in a pytest of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import psutil
+import pytest
+
+INI = """
+[pytest]
+filterwarnings = error
+addopts = -p no:cacheprovider
+asyncio_mode = auto
+asyncio_default_fixture_loop_scope = function
+"""
+
+SHOP = """
+import holdfast
+
+app = holdfast.App()
+
+@app.task(queue="emails")
+def welcome(user_id: int) -> str:
+    return f"hi {user_id}"
+"""
+
+TESTS = """
+import pytest
+from shop import app, welcome
+
+@pytest.mark.parametrize("n", range(6))
+def test_welcome(holdfast_kit, n):
+    kit = holdfast_kit(app)
+    handle = welcome.send(n)
+    assert len(kit.sent()) == 1
+    kit.run()
+    assert handle.result(0) == f"hi {n}"
+
+async def test_async(holdfast_kit):
+    kit = holdfast_kit(app)
+    handle = await welcome.send_async(1)
+    assert (await kit.run_async()).succeeded == 1
+    assert await handle.result_async(0) == "hi 1"
+
+def test_is_clean(holdfast_app, holdfast_server):
+    print("server at", holdfast_server)
+    assert holdfast_app.desk().client.queues() == []
+
+    @holdfast_app.task
+    def mine() -> int:
+        return 1
+
+    mine.send()
+"""
+
+
+class Project:
+    """A folder with an app and tests, and pytest in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "shop.py").write_text(SHOP)
+        (folder / "pytest.ini").write_text(INI)
+        self.tests(TESTS)
+
+    def tests(self, text: str) -> None:
+        (self.folder / "test_shop.py").write_text(text)
+
+    def pytest(self, *arguments: str) -> tuple[int, str]:
+        installed = any(e.name == "holdfast" for e in entry_points(group="pytest11"))
+        plugin = () if installed else ("-p", "holdfast.testing.plugin")
+        command = [sys.executable, "-m", "pytest", *plugin, *arguments]
+        done = subprocess.run(
+            [*command, f"--basetemp={self.folder / 'tmp'}"],
+            cwd=self.folder,
+            env={k: v for k, v in os.environ.items() if not k.startswith(("HOLDFAST", "PYTEST"))},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    def left_running(self) -> list[int]:
+        """Processes that were started for a folder below this one."""
+        here = str(self.folder)
+        return [
+            process.pid
+            for process in psutil.process_iter(["cmdline"])
+            if any(here in word for word in process.info["cmdline"] or ())
+        ]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def test_tests_of_a_project_pass_and_leave_nothing_behind(project: Project) -> None:
+    code, said = project.pytest()
+    assert code == 0, said
+    assert "8 passed" in said
+    assert project.left_running() == []
+    assert not (project.folder / ".holdfast").exists()
+
+
+def test_each_process_of_xdist_has_a_server_of_its_own(project: Project) -> None:
+    project.tests(
+        TESTS
+        + """
+@pytest.mark.parametrize("n", range(2))
+def test_where(holdfast_server, worker_id, tmp_path_factory, n):
+    import pathlib, time
+    seen = pathlib.Path(__file__).parent / "seen"
+    seen.mkdir(exist_ok=True)
+    (seen / f"{worker_id}-{n}").write_text(holdfast_server)
+    deadline = time.monotonic() + 30
+    while len(list(seen.iterdir())) < 2:  # the other process is here too
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+"""
+    )
+    code, said = project.pytest("-n", "2", "--dist", "each", "-k", "where and 0 or welcome")
+    assert code == 0, said
+    assert len({path.read_text() for path in (project.folder / "seen").iterdir()}) == 2
+    assert project.left_running() == []
+
+
+def test_a_second_kit_in_one_test_is_refused(project: Project) -> None:
+    project.tests("""
+from shop import app
+
+def test_two(holdfast_kit):
+    holdfast_kit(app)
+    holdfast_kit(app)
+""")
+    code, said = project.pytest()
+    assert code == 1
+    assert "this test has a kit already, around <App of 1 tasks>" in said
+
+
+def test_what_a_failing_test_left_is_not_seen_by_the_next(project: Project) -> None:
+    project.tests("""
+from shop import app, welcome
+
+def test_fails(holdfast_kit):
+    kit = holdfast_kit(app)
+    kit.clock.advance(1_000_000)
+    welcome.send(1)
+    raise RuntimeError("no")
+
+def test_passes(holdfast_kit):
+    import time
+    kit = holdfast_kit(app)
+    assert kit.sent() == []
+    assert kit.queue("emails").stats().total == 0
+    assert abs(kit.clock.now.timestamp() - time.time()) < 3600
+    assert kit.run().total == 0
+""")
+    code, said = project.pytest()
+    assert "1 failed, 1 passed" in said, said
+    assert code == 1
+
+
+def test_who_does_not_use_it_does_not_pay_for_it(project: Project) -> None:
+    (project.folder / "pytest.ini").write_text("[pytest]\n")
+    project.tests("""
+import sys
+
+def test_light():
+    assert "holdfast.testing.plugin" in sys.modules
+    assert not [name for name in sys.modules if name.startswith(("redis", "holdfast.client"))]
+""")
+    code, said = project.pytest("-p", "no:asyncio")
+    assert code == 0, said
+
+
+def test_the_kit_is_there_without_pytest() -> None:
+    code = "import sys, holdfast.testing as t; t.Kit; sys.exit('pytest' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_fixtures_are_listed_with_what_they_are_for(project: Project) -> None:
+    _, said = project.pytest("--fixtures", "-q")
+    for name in ("holdfast_kit", "holdfast_app", "holdfast_server"):
+        assert re.search(rf"{name}.* -- .*plugin\.py", said), said

@@ -1,0 +1,337 @@
+"""Limits through real workers, several at a time: what ran when is told by the server's clock and counters."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast import Concurrency, Rate
+from holdfast.tasks.limits import Limit
+from holdfast.worker.plan import Plan
+from holdfast.worker.shares import Share
+from holdfast.worker.worker import Worker
+from tests.working import home
+
+SLACK = 0.25
+"""Seconds by which a handler may begin later than it was let in, on a machine that is busy."""
+
+
+class Records:
+    """What handlers write down, in the server."""
+
+    def __init__(self, app: holdfast.App) -> None:
+        self._app = app
+        self._key = f"{app.default_queue} seen"
+
+    async def _do(self, *command: str | int) -> Any:
+        transport = self._app.desk_async().client.transport
+        return await transport.command(*command, key=str(command[1]))
+
+    async def moment(self, what: str = "") -> None:
+        seconds, micros = await self._app.desk_async().client.transport.command("TIME")
+        await self._do("RPUSH", self._key + what, f"{int(seconds) + int(micros) / 1e6:.6f}")
+
+    async def moments(self, what: str = "") -> list[float]:
+        return sorted(map(float, await self._do("LRANGE", self._key + what, 0, -1)))
+
+    async def inside(self, seconds: float, what: str = "") -> None:
+        """Be one of those that run, for so long; how many there were is written down."""
+        now = await self._do("INCR", f"{self._key}:n" + what)
+        await self._do("RPUSH", f"{self._key}:most" + what, now)
+        await asyncio.sleep(seconds)
+        await self._do("DECR", f"{self._key}:n" + what)
+
+    async def most(self, what: str = "") -> int:
+        return max(map(int, await self._do("LRANGE", f"{self._key}:most" + what, 0, -1)))
+
+    async def ran(self, what: str = "") -> int:
+        return int(await self._do("LLEN", f"{self._key}:most" + what))
+
+
+@pytest.fixture
+def records(app: holdfast.App) -> Records:
+    return Records(app)
+
+
+async def work_until(
+    app: holdfast.App, total: int, *, workers: int = 3, patience: float = 30.0, **plan: Any
+) -> list[Worker]:
+    """Several workers, until all tasks have ended."""
+    plan.setdefault("presence", False)
+    shares = [Share(name) for name in app.queues]
+    made = [Worker(app, Plan(shares, name=f"w{i}", **plan)) for i in range(workers)]
+    runs = [asyncio.ensure_future(worker.run()) for worker in made]
+
+    async def all_done() -> None:
+        while sum(ended(worker) for worker in made) < total:
+            await asyncio.sleep(0.01)
+
+    try:
+        await asyncio.wait_for(all_done(), patience)
+    finally:
+        for worker in made:
+            worker.quiet()
+        await asyncio.gather(*runs)
+    return made
+
+
+def ended(worker: Worker) -> int:
+    return sum(map(worker.counts.total, ("succeeded", "buried")))
+
+
+def put(app: holdfast.App, where: str, limits: list[Limit]) -> dict[str, Any]:
+    """The same limits on the queue, or on the task."""
+    if where == "queue":
+        app.queue(app.default_queue, limits=limits)
+        return {}
+    return {"limits": limits}
+
+
+def check_rate(moments: list[float], most: int, per: float) -> None:
+    """No more than the rate and its burst, in whichever window; and not much less than it allows."""
+    for i, start in enumerate(moments):
+        for j in range(i, len(moments)):
+            assert j - i + 1 <= most * (1 + (moments[j] - start + SLACK) / per), (i, j)
+    ideal = per * (len(moments) / most - 1)
+    assert moments[-1] - moments[0] <= ideal / 0.8 + SLACK
+
+
+@pytest.mark.parametrize("where", ["queue", "task"])
+def test_a_rate_is_kept_by_all_workers_together_and_made_use_of(
+    app: holdfast.App, records: Records, where: str
+) -> None:
+    @app.task(**put(app, where, [Rate(30, per=1)]))
+    async def one(n: int) -> None:
+        await records.moment()
+
+    one.send_many([(n,) for n in range(90)])
+
+    async def main() -> list[float]:
+        await work_until(app, 90)
+        moments = await records.moments()
+        await app.close_async()
+        return moments
+
+    moments = asyncio.run(main())
+    assert len(moments) == 90
+    check_rate(moments, 30, 1)
+
+
+@pytest.mark.parametrize("where", ["queue", "task"])
+def test_no_more_run_at_a_time_than_may_and_as_many_as_may(
+    app: holdfast.App, records: Records, where: str
+) -> None:
+    @app.task(**put(app, where, [Concurrency(4)]))
+    async def one(n: int) -> None:
+        await records.inside(0.05)
+
+    one.send_many([(n,) for n in range(60)])
+
+    async def main() -> tuple[int, int]:
+        await work_until(app, 60)
+        answer = await records.most(), await records.ran()
+        await app.close_async()
+        return answer
+
+    assert asyncio.run(main()) == (4, 60)
+
+
+def test_each_key_has_places_of_its_own(app: holdfast.App, records: Records) -> None:
+    @app.task(limits=[Concurrency(2, key=lambda user, n: user)])
+    async def one(user: str, n: int) -> None:
+        await records.inside(0.02, user)
+
+    one.send_many([(user, n) for n in range(20) for user in ("ann", "bob", "cid")])
+
+    async def main() -> None:
+        await work_until(app, 60)
+        assert [await records.most(user) for user in ("ann", "bob", "cid")] == [2, 2, 2]
+        assert [await records.ran(user) for user in ("ann", "bob", "cid")] == [20, 20, 20]
+        await app.close_async()
+
+    asyncio.run(main())
+
+
+def test_each_key_has_a_rate_of_its_own(app: holdfast.App, records: Records) -> None:
+    @app.task(limits=[Rate(20, key=lambda user, n: user)])
+    async def one(user: str, n: int) -> None:
+        await records.moment(user)
+
+    one.send_many([(user, n) for n in range(60) for user in ("ann", "bob", "cid")])
+
+    async def main() -> None:
+        await work_until(app, 180)
+        for user in ("ann", "bob", "cid"):
+            moments = await records.moments(user)
+            assert len(moments) == 60
+            check_rate(moments, 20, 1)
+        await app.close_async()
+
+    asyncio.run(main())
+
+
+def test_all_limits_of_a_call_must_let_it_in(app: holdfast.App, records: Records) -> None:
+    app.queue(app.default_queue, limits=[Concurrency(5)])
+
+    @app.task(limits=[Rate(1000, per=1), Concurrency(2), Rate(20, per=1)])
+    async def one(n: int) -> None:
+        await records.moment()
+        await records.inside(0.03)
+
+    one.send_many([(n,) for n in range(40)])
+
+    async def main() -> None:
+        await work_until(app, 40)
+        assert await records.most() == 2
+        moments = await records.moments()
+        assert len(moments) == 40
+        check_rate(moments, 20, 1)
+        await app.close_async()
+
+    asyncio.run(main())
+
+
+def test_a_limit_of_one_name_counts_wherever_it_is_used(app: holdfast.App, records: Records) -> None:
+    one_at_a_time = Concurrency(1, name=f"the printer of {app.default_queue}")
+
+    @app.task(limits=[one_at_a_time])
+    async def one() -> None:
+        await records.inside(0.01)
+
+    @app.task(limits=[one_at_a_time])
+    async def other() -> None:
+        await records.inside(0.01)
+
+    for _ in range(8):
+        one.send()
+        other.send()
+
+    async def main() -> None:
+        await work_until(app, 16)
+        assert (await records.most(), await records.ran()) == (1, 16)
+        await app.close_async()
+
+    asyncio.run(main())
+
+
+def test_limits_of_a_task_and_of_a_queue_of_the_same_name_are_two(app: holdfast.App) -> None:
+    """Were they one, a call would wait for itself."""
+    app.queue("twin", limits=[Concurrency(1)])
+
+    @app.task(name="twin", queue="twin", limits=[Concurrency(1)])
+    async def one() -> str:
+        return "ran"
+
+    handle = one.send()
+
+    async def main() -> None:
+        await work_until(app, 1, workers=1)
+        await app.close_async()
+
+    asyncio.run(main())
+    assert handle.result(0) == "ran"
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        (lambda n: 1 / 0, "ZeroDivisionError"),
+        (lambda n: n, "must be text, not int"),
+        (lambda n: "", "must have 1 to 200 characters"),
+    ],
+)
+def test_a_key_that_cannot_be_told_makes_a_dead_letter_that_says_so(
+    app: holdfast.App, key: Any, says: str
+) -> None:
+    told: list[str] = []
+
+    @app.task(limits=[Rate(1, key=key)])
+    async def one(n: int) -> None: ...
+
+    @app.on("buried")
+    def buried(context: Any, error: Any) -> None:
+        told.append(context.id)
+
+    handle = one.send(7)
+
+    async def main() -> None:
+        await work_until(app, 1, workers=1)
+        await app.close_async()
+
+    asyncio.run(main())
+    assert handle.status() == "failed"
+    [dead] = home(app).inspect("dead")
+    assert "the key of a limit of 'one' cannot be told" in dead.reason
+    assert says in dead.reason
+    assert told == [handle.id]
+
+
+def test_what_is_turned_away_does_not_count_as_an_attempt(app: holdfast.App) -> None:
+    attempts: list[int] = []
+
+    @app.task(limits=[Concurrency(1)], retries=0)
+    async def one(n: int) -> None:
+        attempts.append(holdfast.current().attempt)
+        await asyncio.sleep(0.02)
+
+    one.send_many([(n,) for n in range(20)])
+
+    async def main() -> int:
+        workers = await work_until(app, 20)
+        await app.close_async()
+        return sum(worker.counts.total("deferred") for worker in workers)
+
+    assert asyncio.run(main()) > 0
+    assert attempts == [1] * 20
+
+
+def test_a_shut_queue_does_not_keep_its_worker_busy_nor_from_others(app: holdfast.App) -> None:
+    """Of an hour's rate one is left; the other queue goes on as if nothing were."""
+    app.queue("slow", limits=[Rate(1, per=3600, name=f"hour of {app.default_queue}")])
+    ran: list[str] = []
+
+    @app.task(queue="slow")
+    async def slow() -> None:
+        ran.append("slow")
+
+    @app.task
+    async def quick(n: int) -> None:
+        ran.append("quick")
+
+    slow.send()
+    slow.send()
+    asks: list[str] = []
+
+    async def main() -> None:
+        worker = Worker(app, Plan([Share("slow"), Share(app.default_queue)], presence=False))
+        run = asyncio.ensure_future(worker.run())
+        transport = app.desk_async().client.transport
+        plain = transport.run_many, transport.run
+
+        async def run_many(calls: Any) -> Any:
+            asks.extend(call.verb for call in calls)
+            return await plain[0](calls)
+
+        async def run_one(call: Any) -> Any:
+            asks.append(call.verb)
+            return await plain[1](call)
+
+        transport.run_many, transport.run = run_many, run_one  # type: ignore[method-assign]
+        for n in range(20):
+            await (await quick.send_async(n)).result_async(5)
+        while "slow" not in ran:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(1.0)
+        worker.quiet()
+        await run
+        await app.close_async()
+
+    asyncio.run(main())
+    assert ran.count("slow") == 1
+    assert ran.count("quick") == 20
+    assert asks.count("permit") <= 5
+    assert len(asks) < 200
+    app.desk().queue("slow").purge("ready")

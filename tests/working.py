@@ -1,0 +1,64 @@
+"""Apps and workers for tests: real ones, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import holdfast
+from holdfast.worker.plan import Plan
+from holdfast.worker.shares import Share
+from holdfast.worker.worker import Worker
+
+_numbers = itertools.count(1)
+
+
+@contextmanager
+def new_app(url: str | None, shards: int = 1, **options: Any) -> Iterator[holdfast.App]:
+    """An app whose tasks go to a queue that no other test has seen."""
+    app = holdfast.App(url, queue=f"tasks{next(_numbers)}", check="off", **options)
+    if shards > 1:
+        home(app).configure(shards=shards)
+    try:
+        yield app
+    finally:
+        app.close()
+
+
+def home(app: holdfast.App) -> Any:
+    """The queue that an app's tasks go to."""
+    return app.desk().queue(app.default_queue)
+
+
+async def working(
+    app: holdfast.App,
+    during: Callable[[Worker], Awaitable[Any]] | None = None,
+    *,
+    idle: float | None = 0.05,
+    queues: list[Share] | None = None,
+    **plan: Any,
+) -> Worker:
+    """A worker, until it has been idle; or, with `during`, until that has ended."""
+    shares = queues or [Share(name) for name in app.queues or [app.default_queue]]
+    plan.setdefault("presence", False)
+    worker = Worker(app, Plan(shares, idle=None if during else idle, **plan))
+    run = asyncio.ensure_future(worker.run())
+    try:
+        if during is not None:
+            meanwhile = asyncio.ensure_future(during(worker))
+            await asyncio.wait([meanwhile, run], return_when=asyncio.FIRST_COMPLETED)
+            worker.quiet()
+            await run
+            await meanwhile
+        await run
+    finally:
+        await app.close_async()
+    return worker
+
+
+def work(app: holdfast.App, **options: Any) -> Worker:
+    """The same, from where there is no loop."""
+    return asyncio.run(working(app, **options))
