@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: setup run test check foreign bench bench-spark generate clean
+.PHONY: setup run test check foreign bench bench-spark bench-peers generate clean
 
 setup: $(STAMP)
 
@@ -39,8 +39,12 @@ bench: setup
 bench-spark: setup
 	$(BIN)/python -m benchmarks.spark
 
+# Node for one of the peers, if the machine has none; each peer in a folder of its own below .peers.
+bench-peers: foreign
+	PATH="$(CURDIR)/$(VENV)/foreign/bin:$$PATH" $(BIN)/python -m benchmarks.peers
+
 generate: setup
 	$(BIN)/python tools/generate.py
 
 clean:
-	rm -rf $(VENV) .holdfast build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .peers .holdfast build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

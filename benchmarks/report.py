@@ -15,7 +15,7 @@ from benchmarks.about import About
 from benchmarks.bars import Bar
 from benchmarks.run import Result, Table
 
-_LEFT = {"what", "side", "waiter", "state", "bar", "keys left"}
+_LEFT = {"what", "side", "waiter", "state", "bar", "keys left", "its bulk", "why"}
 
 
 def bar_table(bars: Iterable[Bar]) -> Table:

@@ -71,7 +71,7 @@ SIDES: dict[str, Side] = {
         Side(
             OURS,
             (
-                *("python", "-m", "holdfast", "worker", "holdfast_app:app"),
+                *("python", "-m", "holdfast.cli", "worker", "holdfast_app:app"),
                 *("--queues", "bench", "--concurrency", "100"),
             ),
             "send_many",

@@ -38,9 +38,11 @@ SPARK = ("--master", "local[2]", "--conf", f"spark.driver.extraJavaOptions={JVM}
         (("bridge", "--from", "a", "--to", "a"), "the same queue"),
         (("bridge", "--from", "topic:a", "--to", "b"), "--subscription"),
         (("bridge", "--from", "a", "--to", "b", "--module", "nowhere:fn"), "no module 'nowhere'"),
-        (("work", "json", "--queues", "a"), "MODULE:FUNCTION"),
+        (("work", "json", "--queues", "a"), "MODULE:NAME"),
         (("work", "json:nothing", "--queues", "a"), "has no 'nothing'"),
-        (("work", "json:__name__", "--queues", "a"), "not a function"),
+        (("work", "json:__name__", "--queues", "a"), "neither an App nor a function"),
+        (("work", "json:dumps"), "name the queues"),
+        (("work", "tests.testing.shop:app", "--queues", "emails:3"), "weights are for"),
     ],
 )
 def test_a_wrong_call_is_explained_before_spark_starts(

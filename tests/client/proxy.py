@@ -29,6 +29,7 @@ class Proxy:
         self.lost = 0
         self.connections = 0
         self._open: set[socket.socket] = set()
+        self._broken = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -46,12 +47,23 @@ class Proxy:
         for each in list(self._open):
             self._end(each)
 
+    def break_off(self) -> None:
+        """Cut every connection, and let nobody in until `mend`."""
+        self._broken.set()
+        self.cut()
+
+    def mend(self) -> None:
+        self._broken.clear()
+
     def _accept(self) -> None:
         while True:
             try:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            if self._broken.is_set():
+                self._end(client)
+                continue
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:

@@ -54,7 +54,7 @@ def test_the_python_of_the_tour_runs_from_top_to_bottom(
 
 
 def test_the_shell_of_the_tour_runs_line_by_line(environment: dict[str, str]) -> None:
-    script, _ = blocks("sh")
+    script, _, _ = blocks("sh")
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
         env=environment,
@@ -67,11 +67,27 @@ def test_the_shell_of_the_tour_runs_line_by_line(environment: dict[str, str]) ->
     assert done.stdout.count('"body":') == 4
 
 
+def test_the_tasks_of_the_tour_are_run(environment: dict[str, str], tmp_path: Path) -> None:
+    _, script, _ = blocks("sh")
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " sent hi to 42 100\n" in done.stdout
+    assert "emails" in done.stdout
+
+
 @pytest.mark.skipif(
     shutil.which("redis-cli") is None, reason="no redis-cli: apt install redis-tools"
 )
 def test_the_doors_of_the_tour_open(environment: dict[str, str]) -> None:
-    _, script = blocks("sh")
+    _, _, script = blocks("sh")
     # The ports of the page may be taken here; nothing else is changed.
     for port in ("6399", "6400"):
         script = script.replace(port, str(servers.free_port()))

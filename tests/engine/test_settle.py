@@ -196,6 +196,17 @@ def test_a_later_result_takes_the_place_of_an_earlier_one(q: Queue, clock: Clock
         assert result_of(q, "t", held.shard) == n
 
 
+@pytest.mark.unsharded("a function is called on one shard")
+def test_a_ttl_in_another_spelling_does_not_stop_it_half_way(
+    q: Queue, clock: Clock, raw: Raw
+) -> None:
+    q.send(b"x")
+    [held] = drain(q)
+    kept = ("t", b"1", "6e4")
+    assert raw.fcall("settle", q.name, "ack", 0, "", "", "", *kept, receipt(held)[0]) == []
+    assert 50_000 < result_ends_in(q, "t") <= 60_000
+
+
 def test_what_lies_where_a_result_goes_gives_way(q: Queue, clock: Clock, raw: Raw) -> None:
     q.send(b"x")
     [held] = drain(q)

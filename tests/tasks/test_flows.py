@@ -66,7 +66,13 @@ def test_groups_in_the_middle_and_inside_each_other(app: holdfast.App, ran: list
     start, add, total = define(app, ran)
     flow = chain(
         start.job(1),
-        group([add.job(more=1), add.job(more=2), group([add.job(), add.job(more=5)]).then(total.job())]),
+        group(
+            [
+                add.job(more=1),
+                add.job(more=2),
+                group([add.job(), add.job(more=5)]).then(total.job()),
+            ]
+        ),
         total.job(),
         add.job(more=100),
     )

@@ -10,7 +10,15 @@ from holdfast.errors import InvalidArgument
 
 def test_delays_double_up_to_a_cap_and_end() -> None:
     policy = Retries(6, first=1, most=10, jitter=0)
-    assert [policy.delay_ms(n) for n in range(1, 8)] == [1000, 2000, 4000, 8000, 10_000, 10_000, None]
+    assert [policy.delay_ms(n) for n in range(1, 8)] == [
+        1000,
+        2000,
+        4000,
+        8000,
+        10_000,
+        10_000,
+        None,
+    ]
 
 
 def test_jitter_shortens_by_no_more_than_its_share() -> None:
@@ -21,7 +29,9 @@ def test_jitter_shortens_by_no_more_than_its_share() -> None:
 
 
 def test_the_closest_class_has_its_policy() -> None:
-    policy = Retries(5, on={OSError: 2, ConnectionError: Retries(20, first=0.1, jitter=0), ValueError: 0})
+    policy = Retries(
+        5, on={OSError: 2, ConnectionError: Retries(20, first=0.1, jitter=0), ValueError: 0}
+    )
     assert policy.for_(ConnectionResetError).times == 20
     assert policy.for_(FileNotFoundError).times == 2
     assert policy.for_(KeyError).times == 5

@@ -58,7 +58,7 @@ def test_at_a_time_and_after_a_time(app: holdfast.App) -> None:
     assert due[third.id] < due[second.id] < due[first.id]
     assert first.status() == "delayed"
     with pytest.raises(InvalidArgument, match="time zone"):
-        later.send_at(datetime.now(), 1)  # noqa: DTZ005
+        later.send_at(datetime.now(), 1)
 
 
 def test_many_are_sent_in_one_go_in_their_order(app: holdfast.App) -> None:

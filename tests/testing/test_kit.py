@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from datetime import UTC, datetime, timedelta
 
@@ -114,7 +115,7 @@ def test_until_done_leaves_what_is_due_too_late(kit: Kit) -> None:
 
 
 def test_until_done_gives_up_on_work_without_end(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.testing.kit._MOVES", 3)
+    monkeypatch.setattr("holdfast.testing.steps._MOVES", 3)
     shop.insomniac.send()
     with pytest.raises(InvalidArgument, match="clock was moved 3 times"):
         kit.run(until_done=True)
@@ -213,6 +214,20 @@ def test_a_limit_is_kept_and_rates_begin_anew_when_the_clock_moves(
     assert kit.run().succeeded == 1
 
 
+def test_a_task_for_a_process_of_its_own_runs_in_this_one(
+    holdfast_app: holdfast.App, holdfast_kit: MakeKit
+) -> None:
+    kit = holdfast_kit(holdfast_app)
+
+    @holdfast_app.task(run="process")
+    def crunch() -> int:
+        return os.getpid()
+
+    handle = crunch.send()
+    kit.run()
+    assert handle.result(0) == os.getpid()
+
+
 def test_unique_tasks_are_seen_once(holdfast_app: holdfast.App, holdfast_kit: MakeKit) -> None:
     kit = holdfast_kit(holdfast_app)
 
@@ -224,23 +239,22 @@ def test_unique_tasks_are_seen_once(holdfast_app: holdfast.App, holdfast_kit: Ma
     assert len(kit.sent()) == 1
 
 
-def test_a_kit_needs_no_plugin(_holdfast_url: str) -> None:
-    kit = Kit(shop.app, _holdfast_url)
-    try:
+@pytest.mark.usefixtures("_holdfast_url")
+def test_a_kit_needs_no_plugin(holdfast_server: str) -> None:
+    with Kit(shop.app, holdfast_server) as kit:
         shop.welcome.send(1)
         assert kit.run() == Ran(succeeded=1)
-    finally:
-        kit.close()
 
 
-def test_afterwards_the_app_is_as_it_was_and_time_goes_on(_holdfast_url: str) -> None:
+@pytest.mark.usefixtures("_holdfast_url")
+def test_afterwards_the_app_is_as_it_was_and_time_goes_on(holdfast_server: str) -> None:
     before = (shop.app._url, shop.app.connecting, shop.app.connecting_async)
-    kit = Kit(shop.app, _holdfast_url, at=datetime(2050, 1, 1, tzinfo=UTC))
+    kit = Kit(shop.app, holdfast_server, at=datetime(2050, 1, 1, tzinfo=UTC))
     shop.flaky.send(1)
     kit.run()
     kit.close()
     assert (shop.app._url, shop.app.connecting, shop.app.connecting_async) == before
     assert not shop.app.stack.listens("failed")
-    with holdfast.connect(_holdfast_url, check="off") as hf:
+    with holdfast.connect(holdfast_server, check="off") as hf:
         now = hf.transport.run(calls.clock(QueueRef("default"), None))
     assert utc(now).year < 2050

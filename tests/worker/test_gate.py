@@ -1,20 +1,30 @@
-"""Limits through real workers, several at a time: what ran when is told by the server's clock and counters."""
+"""Limits through real workers, several at a time; what ran when is told by the server itself."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
 import holdfast
 from holdfast import Concurrency, Rate
+from holdfast.engine.keys import LimitRef
 from holdfast.tasks.limits import Limit
+from holdfast.worker import places
 from holdfast.worker.plan import Plan
 from holdfast.worker.shares import Share
 from holdfast.worker.worker import Worker
+from tests.conftest import SETTINGS, Servers
+from tests.servers import standalone_server
 from tests.working import home
 
+T = TypeVar("T")
 SLACK = 0.25
 """Seconds by which a handler may begin later than it was let in, on a machine that is busy."""
 
@@ -49,6 +59,16 @@ class Records:
 
     async def ran(self, what: str = "") -> int:
         return int(await self._do("LLEN", f"{self._key}:most" + what))
+
+
+def run(app: holdfast.App, main: Callable[[], Awaitable[T]]) -> T:
+    async def whole() -> T:
+        try:
+            return await main()
+        finally:
+            await app.close_async()
+
+    return asyncio.run(whole())
 
 
 @pytest.fixture
@@ -111,11 +131,9 @@ def test_a_rate_is_kept_by_all_workers_together_and_made_use_of(
 
     async def main() -> list[float]:
         await work_until(app, 90)
-        moments = await records.moments()
-        await app.close_async()
-        return moments
+        return await records.moments()
 
-    moments = asyncio.run(main())
+    moments = run(app, main)
     assert len(moments) == 90
     check_rate(moments, 30, 1)
 
@@ -132,11 +150,9 @@ def test_no_more_run_at_a_time_than_may_and_as_many_as_may(
 
     async def main() -> tuple[int, int]:
         await work_until(app, 60)
-        answer = await records.most(), await records.ran()
-        await app.close_async()
-        return answer
+        return await records.most(), await records.ran()
 
-    assert asyncio.run(main()) == (4, 60)
+    assert run(app, main) == (4, 60)
 
 
 def test_each_key_has_places_of_its_own(app: holdfast.App, records: Records) -> None:
@@ -150,9 +166,8 @@ def test_each_key_has_places_of_its_own(app: holdfast.App, records: Records) -> 
         await work_until(app, 60)
         assert [await records.most(user) for user in ("ann", "bob", "cid")] == [2, 2, 2]
         assert [await records.ran(user) for user in ("ann", "bob", "cid")] == [20, 20, 20]
-        await app.close_async()
 
-    asyncio.run(main())
+    run(app, main)
 
 
 def test_each_key_has_a_rate_of_its_own(app: holdfast.App, records: Records) -> None:
@@ -168,9 +183,8 @@ def test_each_key_has_a_rate_of_its_own(app: holdfast.App, records: Records) -> 
             moments = await records.moments(user)
             assert len(moments) == 60
             check_rate(moments, 20, 1)
-        await app.close_async()
 
-    asyncio.run(main())
+    run(app, main)
 
 
 def test_all_limits_of_a_call_must_let_it_in(app: holdfast.App, records: Records) -> None:
@@ -189,12 +203,13 @@ def test_all_limits_of_a_call_must_let_it_in(app: holdfast.App, records: Records
         moments = await records.moments()
         assert len(moments) == 40
         check_rate(moments, 20, 1)
-        await app.close_async()
 
-    asyncio.run(main())
+    run(app, main)
 
 
-def test_a_limit_of_one_name_counts_wherever_it_is_used(app: holdfast.App, records: Records) -> None:
+def test_a_limit_of_one_name_counts_wherever_it_is_used(
+    app: holdfast.App, records: Records
+) -> None:
     one_at_a_time = Concurrency(1, name=f"the printer of {app.default_queue}")
 
     @app.task(limits=[one_at_a_time])
@@ -212,9 +227,8 @@ def test_a_limit_of_one_name_counts_wherever_it_is_used(app: holdfast.App, recor
     async def main() -> None:
         await work_until(app, 16)
         assert (await records.most(), await records.ran()) == (1, 16)
-        await app.close_async()
 
-    asyncio.run(main())
+    run(app, main)
 
 
 def test_limits_of_a_task_and_of_a_queue_of_the_same_name_are_two(app: holdfast.App) -> None:
@@ -229,9 +243,8 @@ def test_limits_of_a_task_and_of_a_queue_of_the_same_name_are_two(app: holdfast.
 
     async def main() -> None:
         await work_until(app, 1, workers=1)
-        await app.close_async()
 
-    asyncio.run(main())
+    run(app, main)
     assert handle.result(0) == "ran"
 
 
@@ -259,13 +272,12 @@ def test_a_key_that_cannot_be_told_makes_a_dead_letter_that_says_so(
 
     async def main() -> None:
         await work_until(app, 1, workers=1)
-        await app.close_async()
 
-    asyncio.run(main())
+    run(app, main)
     assert handle.status() == "failed"
     [dead] = home(app).inspect("dead")
-    assert "the key of a limit of 'one' cannot be told" in dead.reason
-    assert says in dead.reason
+    assert "the key of a limit of 'one' cannot be told" in dead.death.reason
+    assert says in dead.death.reason
     assert told == [handle.id]
 
 
@@ -281,10 +293,9 @@ def test_what_is_turned_away_does_not_count_as_an_attempt(app: holdfast.App) -> 
 
     async def main() -> int:
         workers = await work_until(app, 20)
-        await app.close_async()
         return sum(worker.counts.total("deferred") for worker in workers)
 
-    assert asyncio.run(main()) > 0
+    assert run(app, main) > 0
     assert attempts == [1] * 20
 
 
@@ -307,7 +318,7 @@ def test_a_shut_queue_does_not_keep_its_worker_busy_nor_from_others(app: holdfas
 
     async def main() -> None:
         worker = Worker(app, Plan([Share("slow"), Share(app.default_queue)], presence=False))
-        run = asyncio.ensure_future(worker.run())
+        life = asyncio.ensure_future(worker.run())
         transport = app.desk_async().client.transport
         plain = transport.run_many, transport.run
 
@@ -326,12 +337,148 @@ def test_a_shut_queue_does_not_keep_its_worker_busy_nor_from_others(app: holdfas
             await asyncio.sleep(0.01)
         await asyncio.sleep(1.0)
         worker.quiet()
-        await run
-        await app.close_async()
+        await life
 
-    asyncio.run(main())
+    run(app, main)
     assert ran.count("slow") == 1
     assert ran.count("quick") == 20
     assert asks.count("permit") <= 5
     assert len(asks) < 200
     app.desk().queue("slow").purge("ready")
+
+
+def held(app: holdfast.App, name: str) -> int:
+    """How many places under a limit are taken."""
+    ref = LimitRef(f"concurrency:{name}")
+    return int(app.desk().client.transport.command("ZCARD", ref.below("permits"), key=ref.key))
+
+
+def test_places_are_kept_while_a_task_runs_however_long(
+    app: holdfast.App, monkeypatch: pytest.MonkeyPatch, records: Records
+) -> None:
+    monkeypatch.setattr(places, "HOLD", 0.5)
+    monkeypatch.setattr(places, "RENEW", 0.1)
+
+    @app.task(limits=[Concurrency(1)])
+    async def one(n: int) -> None:
+        await records.inside(1.0 if n == 0 else 0.0)
+
+    async def main() -> None:
+        await one.send_async(0)
+        await one.send_async(1)
+        await work_until(app, 2)
+        assert (await records.most(), await records.ran()) == (1, 2)
+
+    run(app, main)
+
+
+def test_a_worker_that_ends_leaves_no_place_taken(app: holdfast.App) -> None:
+    name = f"desks of {app.default_queue}"
+    app.queue(app.default_queue, limits=[Concurrency(5, name=name)])
+
+    @app.task(limits=[Concurrency(5, name=f"{name}, too")])
+    async def one(n: int) -> None:
+        await asyncio.sleep(30)
+
+    one.send_many([(n,) for n in range(20)])
+
+    async def main() -> None:
+        worker = Worker(app, Plan([Share(app.default_queue)], deadline=0.1, presence=False))
+        life = asyncio.ensure_future(worker.run())
+        while len(worker.running) < 5:
+            await asyncio.sleep(0.01)
+        assert (held(app, name), held(app, f"{name}, too")) == (5, 5)
+        worker.quiet()
+        await life
+
+    run(app, main)
+    assert (held(app, name), held(app, f"{name}, too")) == (0, 0)
+
+
+KILLED = """
+import asyncio, sys
+import holdfast
+from holdfast.worker import places
+from holdfast.worker.plan import Plan
+from holdfast.worker.shares import Share
+from holdfast.worker.worker import Worker
+
+places.HOLD = 1.0
+app = holdfast.App(sys.argv[1], check="off")
+
+@app.task(name="one", queue=sys.argv[2], limits=[holdfast.Concurrency(2, name=sys.argv[2])])
+async def one(n: int) -> None:
+    print("began", flush=True)
+    await asyncio.sleep(60)
+
+asyncio.run(Worker(app, Plan([Share(sys.argv[2])], lease=1, presence=False)).run())
+"""
+
+
+def test_the_places_of_a_worker_that_was_killed_are_free_soon(
+    app: holdfast.App, all_servers: Servers, request: pytest.FixtureRequest
+) -> None:
+    queue = app.default_queue
+    url = all_servers.url(SETTINGS[request.node.callspec.params["app"]].kind)
+
+    @app.task(name="one", limits=[Concurrency(2, name=queue)])
+    async def one(n: int) -> None: ...
+
+    one.send_many([(n,) for n in range(5)])
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(url), queue], stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        assert [child.stdout.readline() for _ in range(2)] == [b"began\n"] * 2
+        assert held(app, queue) == 2
+        child.kill()
+        child.wait()
+    assert held(app, queue) == 2
+    started = time.monotonic()
+
+    async def main() -> None:
+        await work_until(app, 5, workers=1)
+
+    run(app, main)
+    assert time.monotonic() - started < 10
+
+
+def test_a_server_that_does_not_answer_lets_nobody_through_and_loses_nobody(
+    tmp_path: Path,
+) -> None:
+    with standalone_server(tmp_path, "durable") as server:
+        app = holdfast.App(server.url, check="off", timeout=0.5, retry_for=0.2)
+        ran: list[int] = []
+
+        @app.task(limits=[Rate(1000)])
+        async def one(n: int) -> None:
+            ran.append(n)
+
+        async def main() -> None:
+            worker = Worker(app, Plan([Share("default")], concurrency=50, presence=False))
+            life = asyncio.ensure_future(worker.run())
+            while not hasattr(worker, "_gate"):
+                await asyncio.sleep(0)
+            gate = worker._gate
+            admit = gate.admit
+
+            async def admit_without_server(pieces: Any) -> Any:
+                gate.admit = admit  # type: ignore[method-assign]
+                server.kill()
+                try:
+                    return await admit(pieces)
+                finally:
+                    server.start()
+
+            gate.admit = admit_without_server  # type: ignore[method-assign]
+            await one.send_many_async([(n,) for n in range(20)])
+            async with asyncio.timeout(20):
+                while len(ran) < 20:
+                    await asyncio.sleep(0.01)
+            assert worker.counts.total("deferred") > 0
+            worker.quiet()
+            await life
+
+        run(app, main)
+        app.close()
+    assert sorted(ran) == list(range(20))

@@ -155,7 +155,9 @@ def test_to_discard_is_the_end_without_a_dead_letter(app: holdfast.App) -> None:
 
 
 @pytest.mark.parametrize("kind", ["coroutine", "function"])
-@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
+@pytest.mark.parametrize(
+    "error", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError]
+)
 def test_whatever_a_handler_raises_it_is_the_task_that_fails(
     app: holdfast.App, kind: str, error: type[BaseException]
 ) -> None:

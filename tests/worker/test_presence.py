@@ -18,8 +18,8 @@ import holdfast
 from holdfast.client._sync.client import Client
 from holdfast.engine import keys
 from holdfast.worker import presence
-from holdfast.worker.presence import Presence, read_all
 from holdfast.worker.plan import Plan
+from holdfast.worker.presence import Presence, read_all
 from holdfast.worker.shares import Share
 from holdfast.worker.worker import Worker
 from tests.servers import standalone_server, wait_until
@@ -151,15 +151,15 @@ async def test_a_worker_whose_loop_is_blocked_is_seen_and_says_so(
     blocks_the_loop.send()
     found: list[Presence] = []
 
+    def stalled() -> Presence | None:
+        said = _named(app, "stuck")
+        return said if said is not None and said.stalled else None
+
     def look_from_a_thread() -> None:
         try:
-            found.append(
-                wait_until(
-                    lambda: (p := _named(app, "stuck")) is not None and p.stalled > 0 and p,
-                    15,
-                    "a stalled worker",
-                )
-            )
+            seen = wait_until(stalled, 15, "a stalled worker")
+            assert seen is not None
+            found.append(seen)
         finally:
             go_on.set()
 

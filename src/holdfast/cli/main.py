@@ -40,7 +40,9 @@ from holdfast.cli import (
     spark,
     stats,
     token,
+    top,
     topics,
+    worker,
 )
 from holdfast.cli.demo import command as demo
 from holdfast.cli.options import Json, Url
@@ -78,6 +80,7 @@ _PANELS: dict[str, list[Any]] = {
         topics.topics,
         topics.subscriptions,
     ],
+    "Tasks": [worker.worker, top.top],
     "Look": [inspect.inspect, stats.stats, queues.queues, events.events],
     "Keep house": [
         configure.configure,

@@ -78,6 +78,14 @@ def reading(max_rows: int, min_rows: int | None, max_delay: str) -> dict[str, st
 
 
 def load(spec: str, option: str) -> Callable[..., Any]:
+    """A function; see `find`."""
+    found = find(spec, option)
+    if not callable(found):
+        raise InvalidArgument(f"{option}: {spec} is not a function but {type(found).__name__}")
+    return found  # type: ignore[no-any-return]
+
+
+def find(spec: str, option: str) -> Any:
     """my.module:name. The current folder counts, here and on executors of this machine; to be called
     before Spark starts."""
     module, colon, name = spec.partition(":")
@@ -99,8 +107,6 @@ def load(spec: str, option: str) -> Callable[..., Any]:
             found = getattr(found, part)
         except AttributeError:
             raise InvalidArgument(f"{option}: {module} has no {name!r}") from None
-    if not callable(found):
-        raise InvalidArgument(f"{option}: {spec} is not a function but {type(found).__name__}")
     return found
 
 

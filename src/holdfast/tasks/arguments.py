@@ -21,7 +21,10 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 def _to_wire(value: Any) -> Any:
-    """For what msgspec does not know: pydantic models; and anything with its own way."""
+    """For what msgspec does not know: pydantic models, and what only refines a plain type."""
+    for plain in (str, bytes, int, float):
+        if isinstance(value, plain):
+            return plain(value)
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     raise NotImplementedError(f"a {type(value).__name__} has no JSON form")

@@ -131,7 +131,7 @@ class Task(Generic[P, R]):
             body = self._opening + self.arguments.bind(args, kwargs) + b"}"
             message_id = desk.send(queue, body)
         else:
-            [message_id] = desk.send_packed(queue, [self._pack(said, args, kwargs)])
+            [message_id] = desk.send_packed(queue, [self.pack(said, args, kwargs)])
         return self._handles(queue, [message_id])[0]
 
     async def _send_async(self, said: Sending, args: Any, kwargs: Any) -> Handle[R]:
@@ -140,7 +140,7 @@ class Task(Generic[P, R]):
             body = self._opening + self.arguments.bind(args, kwargs) + b"}"
             message_id = await desk.send(queue, body)
         else:
-            [message_id] = await desk.send_packed(queue, [self._pack(said, args, kwargs)])
+            [message_id] = await desk.send_packed(queue, [self.pack(said, args, kwargs)])
         return self._handles(queue, [message_id])[0]
 
     def _prepare_many(self, many: Iterable[Call]) -> tuple[str, list[Packed], list[bytes] | None]:
@@ -154,7 +154,7 @@ class Task(Generic[P, R]):
         queues = {said.queue or self.definition.queue for said, _, _ in calls_}
         if len(queues) > 1:
             raise InvalidArgument(f"send_many sends to one queue, these go to {sorted(queues)}")
-        packed = [self._pack(said, args, kwargs) for said, args, kwargs in calls_]
+        packed = [self.pack(said, args, kwargs) for said, args, kwargs in calls_]
         return queues.pop() if queues else self.definition.queue, packed, None
 
     def _arguments_of(self, call: Call) -> tuple[Sending, tuple[Any, ...], dict[str, Any]]:
@@ -170,10 +170,13 @@ class Task(Generic[P, R]):
             f"send_many takes tuples, dicts and jobs, not {type(call).__name__}; for one argument give (it,)"
         )
 
-    def _pack(self, said: Sending, args: Any, kwargs: Any) -> Packed:
+    def pack(
+        self, said: Sending, args: Any, kwargs: Any, attributes: dict[str, str] | None = None
+    ) -> Packed:
+        """The message of a call, for those who send it in another way."""
         d = self.definition
         data = self.arguments.bind(args, kwargs)
-        attributes: dict[str, str] = {}
+        attributes = {} if attributes is None else attributes
         queue = said.queue or d.queue
         self.app.stack.tell("sending", middleware.Sending(self.name, queue, attributes))
         group = said.group
@@ -203,7 +206,7 @@ class Task(Generic[P, R]):
         app, name, shape = self.app, self.name, self.arguments.result
         ttl_ms = self.definition.result_ttl_ms
         made = [
-            Handle[R](app, name, queue, i, shape=shape, ttl_ms=ttl_ms, duplicate=i.duplicate)
+            Handle[R](app, name, queue, str(i), shape=shape, ttl_ms=ttl_ms, duplicate=i.duplicate)
             for i in ids
         ]
         if app.after_send is not None:

@@ -99,3 +99,12 @@ def setup(level: str = "info", json: bool = False, stream: TextIO | None = None)
     # What goes on below, connection by connection, is of no use to those who look for a fault in a task.
     for name in ("asyncio", "redis"):
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def in_use() -> tuple[str, bool]:
+    """What `setup` was called with, for a process that shall log the same way; an empty level: it was not."""
+    root = logging.getLogger()
+    form = root.handlers[0].formatter if root.handlers else None
+    if not isinstance(form, Json | Text):
+        return "", False
+    return logging.getLevelName(root.level).lower(), isinstance(form, Json)

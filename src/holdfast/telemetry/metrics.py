@@ -10,8 +10,9 @@ since a worker that is killed leaves its files behind and they go on being repor
 
 from __future__ import annotations
 
+import threading
 import time
-from collections import Counter as Tally
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from holdfast.message import STATES
 from holdfast.tasks.context import Context
 from holdfast.tasks.middleware import Middleware, Sending
 from holdfast.telemetry.depths import Depths
+from holdfast.telemetry.tallies import Tally
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
 
     from holdfast.tasks.app import App
 
-# From what a no-op takes to what a batch job takes.
-_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 # Messages that name no task this worker knows.
 UNKNOWN = "(unknown)"
 
@@ -45,35 +45,12 @@ class Metrics(Middleware):
             raise Unsupported(
                 "metrics need prometheus-client: pip install 'holdfast[metrics]'"
             ) from None
-        by_task = ("task", "queue")
-        self._total = prometheus.Counter(
-            "holdfast_tasks",
-            "Attempts that ended, by how.",
-            (*by_task, "outcome"),
-            registry=None,
-        )
-        self._seconds = prometheus.Histogram(
-            "holdfast_task_seconds",
-            "How long an attempt ran.",
-            by_task,
-            registry=None,
-            buckets=_BUCKETS,
-        )
-        self._wait = prometheus.Histogram(
-            "holdfast_task_wait_seconds",
-            "From when a task was sent until its first attempt began.",
-            by_task,
-            registry=None,
-            buckets=_BUCKETS,
-        )
-        self._sent = prometheus.Counter(
-            "holdfast_sent", "Tasks sent by this process.", by_task, registry=None
-        )
         self._app = app
         self._workers: list[Any] = []
         self._depths = Depths()
-        # Looking up a metric by its labels costs more than counting does.
-        self._known: dict[tuple[Any, ...], Any] = {}
+        self._tallies: dict[tuple[str, str], Tally] = {}
+        # Tasks are sent from any thread, and may end in several.
+        self._lock = threading.Lock()
         self._page: Any = None
         self.registry = registry or prometheus.REGISTRY
         try:
@@ -87,14 +64,15 @@ class Metrics(Middleware):
     # ---- counted --------------------------------------------------------------------------
 
     def sending(self, sending: Sending) -> None:
-        self._of(self._sent, sending.task, sending.queue).inc()
+        with self._lock:
+            self._of(sending.task, sending.queue).sent += 1
 
     def started(self, context: Context) -> None:
         if context.attempt == 1:
             sent = int(context.id.partition("-")[0]) / 1000
-            # Two clocks, the server's and ours.
-            waited = max(time.time() - sent, 0.0)
-            self._of(self._wait, context.task, context.queue).observe(waited)
+            with self._lock:
+                # Two clocks, the server's and ours.
+                self._of(context.task, context.queue).waited.add(max(time.time() - sent, 0.0))
 
     def succeeded(self, context: Context, value: Any) -> None:
         self._ended(context, "succeeded")
@@ -115,19 +93,20 @@ class Metrics(Middleware):
         self._ended(context, "cancelled")
 
     def lost(self, context: Context) -> None:
-        self._of(self._total, context.task or UNKNOWN, context.queue, "lost").inc()
+        self._ended(context, "lost")
 
     def _ended(self, context: Context, outcome: str) -> None:
-        task, queue = context.task or UNKNOWN, context.queue
-        self._of(self._total, task, queue, outcome).inc()
-        if context.started:
-            self._of(self._seconds, task, queue).observe(time.monotonic() - context.started)
+        with self._lock:
+            tally = self._of(context.task or UNKNOWN, context.queue)
+            tally.outcomes[outcome] = tally.outcomes.get(outcome, 0) + 1
+            # What is lost may have been counted as something else before.
+            if context.started and outcome != "lost":
+                tally.ran.add(time.monotonic() - context.started)
 
-    def _of(self, metric: Any, *labels: str) -> Any:
-        key = (metric, *labels)
-        found = self._known.get(key)
+    def _of(self, task: str, queue: str) -> Tally:
+        found = self._tallies.get((task, queue))
         if found is None:
-            found = self._known[key] = metric.labels(*labels)
+            found = self._tallies[task, queue] = Tally()
         return found
 
     # ---- looked up ------------------------------------------------------------------------
@@ -141,24 +120,45 @@ class Metrics(Middleware):
 
     def describe(self) -> Iterable[Metric]:
         """Names only; the registry asks, to see whether any is taken."""
-        for metric in self._counted():
-            yield from metric.describe()
+        return self._of_tasks({})
 
     def collect(self) -> Iterator[Metric]:
-        for metric in self._counted():
-            yield from metric.collect()
+        with self._lock:
+            tallies = dict(self._tallies)
+        yield from self._of_tasks(tallies)
         yield from self._of_workers()
         yield from self._of_queues()
 
-    def _counted(self) -> tuple[Any, ...]:
-        return self._total, self._seconds, self._wait, self._sent
+    def _of_tasks(self, tallies: dict[tuple[str, str], Tally]) -> Iterator[Metric]:
+        from prometheus_client.core import CounterMetricFamily as Counter
+        from prometheus_client.core import HistogramMetricFamily as Histogram
+
+        labels = ("task", "queue")
+        total = Counter(
+            "holdfast_tasks", "Attempts that ended, by how.", None, (*labels, "outcome")
+        )
+        sent = Counter("holdfast_sent", "Tasks sent by this process.", labels=labels)
+        ran = Histogram("holdfast_task_seconds", "How long an attempt ran.", labels=labels)
+        waited = Histogram(
+            "holdfast_task_wait_seconds", "From sending to the first attempt.", labels=labels
+        )
+        for of, tally in tallies.items():
+            for outcome, n in list(tally.outcomes.items()):
+                total.add_metric((*of, outcome), n)
+            if tally.sent:
+                sent.add_metric(of, tally.sent)
+            for spread, histogram in ((tally.ran, ran), (tally.waited, waited)):
+                buckets = spread.cumulative()
+                if buckets[-1][1]:
+                    histogram.add_metric(of, buckets, spread.sum)
+        yield from (total, sent, ran, waited)
 
     def _of_workers(self) -> Iterator[Metric]:
         from prometheus_client.core import GaugeMetricFamily as Gauge
 
         workers = list(self._workers)
         running = Gauge("holdfast_tasks_running", "Attempts that run now.", labels=["task"])
-        now: Tally[str] = Tally()
+        now: Counter[str] = Counter()
         for worker in workers:
             # A task that does not run now is shown as 0, rather than left out.
             now.update(dict.fromkeys(worker.app.tasks, 0))

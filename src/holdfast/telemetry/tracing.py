@@ -57,34 +57,33 @@ class OpenTelemetry(Middleware):
 
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
         try:
-            from opentelemetry import trace
+            from opentelemetry import context, propagate, trace
         except ImportError:
             raise Unsupported(
                 "traces need OpenTelemetry: pip install 'holdfast[otel]'; without it, "
                 "holdfast.telemetry.Propagation carries trace ids"
             ) from None
-        self._tracer = trace.get_tracer("holdfast", holdfast.__version__, tracer_provider)
+        self.context, self.propagate, self.trace = context, propagate, trace
+        self.tracer = trace.get_tracer("holdfast", holdfast.__version__, tracer_provider)
 
     def sending(self, sending: Sending) -> None:
-        from opentelemetry import propagate, trace
-
-        span = self._tracer.start_span(
+        span = self.tracer.start_span(
             f"send {sending.task}",
-            kind=trace.SpanKind.PRODUCER,
+            kind=self.trace.SpanKind.PRODUCER,
             attributes=_attributes("create", "send", sending.task, sending.queue),
         )
-        propagate.inject(sending.attributes, context=trace.set_span_in_context(span))
+        self.propagate.inject(sending.attributes, context=self.trace.set_span_in_context(span))
         span.end()
 
     def wrap(self, context: Context) -> AbstractContextManager[Any]:
-        return _Attempt(self._tracer, context)
+        return _Attempt(self, context)
 
 
 class _Attempt:
     """The span around a handler, current while it runs."""
 
-    def __init__(self, tracer: Any, context: Context) -> None:
-        self._tracer = tracer
+    def __init__(self, otel: OpenTelemetry, context: Context) -> None:
+        self._otel = otel
         self._context = context
         self._span: Span | None = None
         self._token: Any = None
@@ -96,16 +95,13 @@ class _Attempt:
             log.exception("no span for %s %s", self._context.task, self._context.id)
 
     def _start(self) -> None:
-        from opentelemetry import context as contexts
-        from opentelemetry import propagate, trace
-
-        attempt = self._context
+        otel, attempt = self._otel, self._context
         # From nothing: what this thread or task did before is not its parent.
-        parent = propagate.extract(attempt.attributes, context=contexts.Context())
-        span = self._tracer.start_span(
+        parent = otel.propagate.extract(attempt.attributes, context=otel.context.Context())
+        span = otel.tracer.start_span(
             f"run {attempt.task}",
             context=parent,
-            kind=trace.SpanKind.CONSUMER,
+            kind=otel.trace.SpanKind.CONSUMER,
             attributes=_attributes("process", "run", attempt.task, attempt.queue)
             | {
                 "messaging.message.id": attempt.id,
@@ -113,7 +109,7 @@ class _Attempt:
                 "holdfast.task.attempt": attempt.attempt,
             },
         )
-        self._token = contexts.attach(trace.set_span_in_context(span, parent))
+        self._token = otel.context.attach(otel.trace.set_span_in_context(span, parent))
         self._span = span
         ids = span.get_span_context()
         if ids.is_valid:
@@ -125,29 +121,31 @@ class _Attempt:
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
-        trace: TracebackType | None,
+        traceback: TracebackType | None,
     ) -> None:
-        if self._span is None:
+        span = self._span
+        if span is None:
             return
         try:
-            self._end(self._span, error)
+            if error is not None:
+                self._say_why(span, error)
         except Exception:
             log.exception("the span of %s %s", self._context.task, self._context.id)
+        finally:
+            self._otel.context.detach(self._token)
+            span.end()
 
-    def _end(self, span: Span, error: BaseException | None) -> None:
-        from opentelemetry import context as contexts
-        from opentelemetry.trace import Status, StatusCode
-
-        contexts.detach(self._token)
+    def _say_why(self, span: Span, error: BaseException) -> None:
+        trace = self._otel.trace
         if isinstance(error, Snooze | Discard):
             span.set_attribute("holdfast.task.outcome", type(error).__name__.lower())
-        elif error is not None and self._context.cancelled:
+        elif self._context.cancelled:
             span.set_attribute("holdfast.task.outcome", "cancelled")
-        elif error is not None:
-            span.record_exception(error)
+        else:
             span.set_attribute("error.type", type(error).__qualname__)
-            span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
-        span.end()
+            said = f"{type(error).__name__}: {error}"
+            span.set_status(trace.Status(trace.StatusCode.ERROR, said))
+            span.record_exception(error)
 
 
 def _attributes(kind: str, operation: str, task: str, queue: str) -> dict[str, str | int]:

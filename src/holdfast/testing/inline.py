@@ -29,8 +29,8 @@ _DEPTH = 10
 Name = tuple[str, str]
 """A message: its queue and its id."""
 
-# Of each thread or coroutine: how deep inside of tasks it is; and, while one is settled, where to note what is
-# sent, which is run next and not inside.
+# Of each thread or coroutine: how deep inside of tasks it is; and, while one is settled, where to note what
+# is sent, which is run next and not inside.
 _depth: ContextVar[int] = ContextVar("holdfast_inline_depth", default=0)
 _noting: ContextVar[set[Name] | None] = ContextVar("holdfast_inline_noting", default=None)
 

@@ -11,12 +11,11 @@ worker in this process. Nothing is imitated but time.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self
 
 from holdfast.client._sync.client import Client
 from holdfast.client._sync.queue import Queue
@@ -24,7 +23,7 @@ from holdfast.engine.calls import Packed
 from holdfast.engine.keys import PREFIX, suffixed
 from holdfast.errors import InvalidArgument
 from holdfast.message import Message, MessageId, parse_id, utc
-from holdfast.settings import Seconds, milliseconds
+from holdfast.settings import Seconds
 from holdfast.tasks.app import App
 from holdfast.tasks.context import Context
 from holdfast.tasks.handle import Handle
@@ -33,20 +32,19 @@ from holdfast.testing import records
 from holdfast.testing.clients import AsyncWatchedClient, WatchedClient
 from holdfast.testing.clock import Clock
 from holdfast.testing.inline import Inline
+from holdfast.testing.loop import Loop, in_a_loop
 from holdfast.testing.records import Dead, Ran, Sent
+from holdfast.testing.steps import Steps
 from holdfast.worker.plan import Plan
 from holdfast.worker.shares import Share
 from holdfast.worker.worker import Worker
 
-T = TypeVar("T")
-
 _DAY = 24 * 3600
-# How often `until_done` moves the clock before it takes the work for endless.
-_MOVES = 1000
 
 
 class Kit:
-    """Get one from the fixture `holdfast_kit`, or make one with the URL of a server that may be emptied."""
+    """Get one from the fixture `holdfast_kit`; or make one, and close it, with the URL of a server on which
+    there is no work of others."""
 
     def __init__(
         self,
@@ -66,18 +64,18 @@ class Kit:
         self._raise_errors = raise_errors
         self._ticked = self.clock.now
         self._lock = threading.RLock()
-        self._runner: asyncio.Runner | None = None
-        self._inline = Inline(app, self._all_queues, self._finish) if inline else None
-        self._was = (app._url, app.connecting, app.connecting_async)
-        app.connecting = lambda *_, **__: WatchedClient(url, self)
-        app.connecting_async = lambda *_, **__: AsyncWatchedClient(url, self)
-        app.connect_to(url)
-        app.stack.on("failed", self._failed)
+        self._loop = Loop(app)
+        self._inline = Inline(app, self._all_queues, self._loop.run) if inline else None
         for name, settings in app.settings.items():
             if settings:
                 self._client.queue(name).configure(**settings)
         for name in {*app.queues, *app.settings}:
             self.adopt(name)
+        self._was = (app.connection["url"], app.connecting, app.connecting_async)
+        app.connecting = lambda *_, **__: WatchedClient(url, self)
+        app.connecting_async = lambda *_, **__: AsyncWatchedClient(url, self)
+        app.connect_to(url)
+        app.stack.on("failed", self._failed)
 
     # ---- running --------------------------------------------------------------------------
 
@@ -95,13 +93,16 @@ class Kit:
 
         In an async test: `await kit.run_async()`.
         """
-        _refuse_in_a_loop()
-        steps = _Steps(self, until_done, within)
+        if in_a_loop():
+            raise InvalidArgument(
+                "an event loop runs here: `await kit.run_async()` instead of kit.run()"
+            )
+        steps = Steps(self, until_done, within)
         while steps.go_on():
             if self._inline is not None:
                 steps.add(records.ran(self._inline.drain()))
             else:
-                steps.add(self._finish(self._work()))
+                steps.add(self._loop.run(self._work()))
         return self._done(steps.ran, raise_errors)
 
     async def run_async(
@@ -112,7 +113,7 @@ class Kit:
         raise_errors: bool | None = None,
     ) -> Ran:
         """As `run`; coroutines run on this loop."""
-        steps = _Steps(self, until_done, within)
+        steps = Steps(self, until_done, within)
         while steps.go_on():
             if self._inline is not None:
                 steps.add(records.ran(await self._inline.drain_async()))
@@ -125,7 +126,7 @@ class Kit:
         shares = [Share(queue.name) for queue in self._all_queues()]
         if not shares:
             return Ran()
-        plan = Plan(shares, idle=0, scheduler=False, presence=False, name="kit")
+        plan = Plan(shares, idle=0, scheduler=False, presence=False, apart=False, name="kit")
         worker = Worker(self.app, plan)
         await worker.run()
         return records.ran(worker.counts)
@@ -135,34 +136,6 @@ class Kit:
         if errors and (self._raise_errors if raise_errors is None else raise_errors):
             raise errors[0]
         return ran
-
-    def _finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end: on a loop that stays, or beside the one that runs here."""
-        if not _in_a_loop():
-            if self._runner is None:
-                self._runner = asyncio.Runner()
-            return self._runner.run(work)
-        ended: list[T] = []
-        problem: list[BaseException] = []
-
-        async def alone() -> None:
-            try:
-                ended.append(await work)
-            finally:
-                await self.app.close_async()
-
-        def beside() -> None:
-            try:
-                asyncio.run(alone())
-            except BaseException as error:
-                problem.append(error)
-
-        thread = threading.Thread(target=beside, name="holdfast-kit")
-        thread.start()
-        thread.join()
-        if problem:
-            raise problem[0]
-        return ended[0]
 
     # ---- looking --------------------------------------------------------------------------
 
@@ -213,7 +186,7 @@ class Kit:
             self._client.transport.command("DEL", *rates)
 
     def next_due(self) -> int | None:
-        """When the next delayed message falls due, ms; now, if some are ready but nobody may take them."""
+        """When the next delayed message falls due, ms."""
         found = []
         for queue in self._all_queues():
             found += [
@@ -271,15 +244,18 @@ class Kit:
     def close(self) -> None:
         """The app goes back to where it was; its clock is the server's again."""
         self.app.stack.off("failed", self._failed)
-        if self._runner is not None:
-            self._runner.run(self.app.close_async())
-            self._runner.close()
-            self._runner = None
+        self._loop.close()
         url, self.app.connecting, self.app.connecting_async = self._was
         self.app.connect_to(url)
         for queue in self._all_queues():
             queue.set_clock(None)
         self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __repr__(self) -> str:
         return f"<Kit around {self.app!r} at {self.clock.now.isoformat()}>"
@@ -298,41 +274,6 @@ class MakeKit(Protocol):
     ) -> Kit: ...
 
 
-class _Steps:
-    """When a run goes on: while something is ready and work gets on, and, if it is to be done with all, while
-    something is due soon enough."""
-
-    def __init__(self, kit: Kit, until_done: bool, within: Seconds) -> None:
-        self._kit = kit
-        self._until = kit.clock.ms + milliseconds(within, "within") if until_done else None
-        self._moves = 0
-        self._got_on = True
-        self.ran = Ran()
-
-    def add(self, ran: Ran) -> None:
-        self._got_on = ran.total > 0
-        self.ran += ran
-
-    def go_on(self) -> bool:
-        kit = self._kit
-        ready = kit.anything_ready()
-        if ready and self._got_on:
-            return True
-        if self._until is None:
-            return False
-        due = kit.next_due()
-        if due is None or due > self._until:
-            return False
-        self._moves += 1
-        if self._moves > _MOVES:
-            raise InvalidArgument(
-                f"not done after the clock was moved {_MOVES} times; is there a task that snoozes for ever, "
-                "or that always sends another? Give `within` fewer seconds, or run without until_done"
-            )
-        kit.clock.set_ms(max(due, kit.clock.ms))
-        return True
-
-
 def _begin(at: datetime | None) -> int:
     if at is None:
         return time.time_ns() // 1_000_000
@@ -345,18 +286,3 @@ def _begin(at: datetime | None) -> int:
 
 def _name(task: str | Task[Any, Any]) -> str:
     return task.name if isinstance(task, Task) else task
-
-
-def _in_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
-def _refuse_in_a_loop() -> None:
-    if _in_a_loop():
-        raise InvalidArgument(
-            "an event loop runs here: `await kit.run_async()` instead of kit.run()"
-        )

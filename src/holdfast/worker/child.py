@@ -7,7 +7,6 @@ be hung up, and takes along whatever the handler has started.
 
 from __future__ import annotations
 
-import logging
 import os
 import select
 import signal
@@ -22,6 +21,7 @@ from holdfast.errors import HoldfastError
 from holdfast.tasks import context as contexts
 from holdfast.tasks.app import App
 from holdfast.tasks.attempt import Attempt, Verdict, open_delivery
+from holdfast.telemetry import logs
 from holdfast.worker.crossing import Carried, Hello, Ready, Request, answer
 from holdfast.worker.line import ChildEnd, show_output_at_once
 from holdfast.worker.loading import load
@@ -52,7 +52,8 @@ def main() -> None:
 def _prepare(hello: Hello) -> App:
     sys.path[:] = hello.path
     show_output_at_once()
-    logging.basicConfig(level=hello.log_level)
+    if hello.log_level:
+        logs.setup(hello.log_level, hello.log_json)
     app = load(hello.target)
     app.connect_to(**hello.connection)
     return app

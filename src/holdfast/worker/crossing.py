@@ -22,12 +22,13 @@ from holdfast.tasks.task import Task
 
 
 class Hello(msgspec.Struct):
-    """The first a process hears. `connection`: where the worker's app connects to."""
+    """The first a process hears. `connection`: where the worker's app connects to. `log_level`: empty: the
+    worker has not set up any logging, and neither shall the process."""
 
     target: str
     path: list[str]
     connection: dict[str, Any]
-    log_level: str = "INFO"
+    log_level: str = ""
     log_json: bool = False
 
 

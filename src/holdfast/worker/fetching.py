@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("holdfast.worker")
 
 _WAIT = 1.0
+# Less than what processes have to do already; see pace.AHEAD.
+_BUSY_WAIT = 0.1
 
 
 class Fetcher:
@@ -58,7 +60,8 @@ class Fetcher:
             if worker.stopping or worker.room <= 0:
                 return False
             queue = self._queues[name]
-            count, wait = await self._gate.room(name, worker.room)
+            wanted = min(worker.room, worker.room_apart(name))
+            count, wait = await self._gate.room(name, wanted) if wanted else (0, _BUSY_WAIT)
             if count == 0:
                 shut[name] = wait
                 continue

@@ -26,6 +26,7 @@ import msgspec
 
 T = TypeVar("T")
 _LENGTH = struct.Struct(">I")
+_LAST_WORDS = 0.5
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -87,6 +88,7 @@ class Child(asyncio.Protocol):
         self._buffer = bytearray()
         self._transport: asyncio.WriteTransport | None = None
         self._process: asyncio.subprocess.Process | None = None
+        self._closed = asyncio.Event()
 
     async def start(self, module: str) -> None:
         ours, theirs = socket.socketpair()
@@ -132,11 +134,18 @@ class Child(asyncio.Protocol):
                 os.killpg(self.pid, signal.SIGKILL)
 
     async def ended(self) -> int:
-        """When it has: its status."""
-        return await self._process.wait() if self._process is not None else 0
+        """When it has, and what it said last is heard: its status."""
+        status = await self._process.wait() if self._process is not None else 0
+        # What it has started may hold the line, and has nothing to say.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._closed.wait(), _LAST_WORDS)
+        return status
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._closed.set()
 
     def data_received(self, data: bytes) -> None:
         buffer = self._buffer

@@ -39,14 +39,19 @@ def load(target: str) -> App:
 
 
 def locate(app: App) -> str:
-    """How to `load` an app that this process has; empty if no module has it under a name."""
-    for module_name, module in list(sys.modules.items()):
-        if module_name == "__main__":
-            continue
-        for name, value in list(getattr(module, "__dict__", {}).items()):
-            if value is app:
-                return f"{module_name}:{name}"
-    return ""
+    """How to `load` an app that this process has; empty if no module has it under a name.
+
+    Of several, the one that tasks are written in: others have only imported it.
+    """
+    writers = {task.function.__module__ for task in app.tasks.values()}
+    found = [
+        f"{module_name}:{name}"
+        for module_name, module in list(sys.modules.items())
+        if module_name != "__main__"
+        for name, value in list(getattr(module, "__dict__", {}).items())
+        if value is app
+    ]
+    return next((t for t in found if t.partition(":")[0] in writers), found[0] if found else "")
 
 
 def _imported(module_name: str) -> ModuleType:

@@ -2,8 +2,8 @@
 
 What counts is what the process can write to and shares with nobody (RLIMIT_DATA on Linux): a handler that
 asks for more gets MemoryError, which fails its attempt and nothing else, where the kernel would have killed
-the whole process. Stacks of threads count too, but hardly any of it is ever touched, so room for them is added.
-Other systems have no such limit that works.
+the whole process. Stacks of threads count too, but hardly any of a stack is ever touched, so room for them is
+added. Other systems have no such limit that works.
 """
 
 from __future__ import annotations

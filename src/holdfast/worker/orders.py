@@ -74,7 +74,7 @@ class Leaving(msgspec.Struct, tag="leaving"):
 
 
 class Failed(msgspec.Struct, tag="failed"):
-    """It cannot work. `code`: of the error's class; `trace`: of the app's own code, where that is at fault."""
+    """It cannot work. `code`: of the error's class; `trace`: of the app's code, where that is at fault."""
 
     code: str
     text: str

@@ -29,6 +29,8 @@ class Plan:
     """Whether it sends the app's cron ticks."""
     presence: bool = True
     """Whether `holdfast top` shall see it."""
+    apart: bool = True
+    """Whether tasks that ask for a process get one; in tests they run in threads."""
     target: str = ""
     """How a process for CPU-bound tasks finds the app: module:name."""
     name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")

@@ -36,6 +36,8 @@ class Process(Child):
         """Raises WorkerProcessDied if it cannot work."""
         await self.start("holdfast.worker.child")
         self._watch = asyncio.get_running_loop().create_task(self._await_end())
+        if self._killed:  # before it was there
+            self.kill()
         ready = _ready.decode(await self.ask(hello))
         if ready.problem:
             raise WorkerProcessDied(f"it could not start: {ready.problem}")

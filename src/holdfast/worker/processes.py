@@ -15,6 +15,7 @@ import logging
 import sys
 import time
 from collections import deque
+from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -22,9 +23,10 @@ import msgspec
 from holdfast.tasks.app import App
 from holdfast.tasks.attempt import Attempt, Verdict
 from holdfast.tasks.outcomes import TaskTimeout, WorkerProcessDied
+from holdfast.telemetry import logs
 from holdfast.worker.crossing import Answer, Hello, Request, verdict
 from holdfast.worker.loading import locate
-from holdfast.worker.pace import PATIENCE
+from holdfast.worker.pace import PATIENCE, Pace
 from holdfast.worker.piece import Piece
 from holdfast.worker.process import Process
 
@@ -43,8 +45,16 @@ class Processes:
         self._idle: list[Process] = []
         self._starting: dict[Process, asyncio.Task[None]] = {}
         self._waiting: deque[tuple[Piece, asyncio.Future[Process | None]]] = deque()
+        self._pace = Pace(most)
+        self._busy = 0
         self._problem_wait = 0.0
-        self._closed = False
+        self._closed = asyncio.Event()
+
+    @property
+    def room(self) -> int:
+        """How many more pieces there is a use for."""
+        waiting = len(self._waiting)
+        return self._pace.room(self._busy + waiting, waiting)
 
     async def run(self, piece: Piece) -> Verdict:
         """Runs the piece's task in a process; what is to become of it."""
@@ -52,12 +62,15 @@ class Processes:
         try:
             process = self._idle.pop() if self._idle else await self._wait_for_one(piece)
         except WorkerProcessDied as error:
-            return attempt.failed(error)
+            return attempt.failed(error.with_traceback(None))
         if process is None:
             return _unbegun(attempt)
+        self._busy += 1
         try:
             return await self._on(process, piece)
         finally:
+            self._busy -= 1
+            self._pace.took(time.monotonic() - attempt.started)
             if process.fit:
                 self._give(process)
             else:
@@ -124,7 +137,7 @@ class Processes:
             if not got.done():
                 got.set_result(process)
                 return
-        if self._closed:
+        if self._closed.is_set():
             process.kill()
         else:
             self._idle.append(process)
@@ -132,7 +145,7 @@ class Processes:
     def _fill(self, app: App) -> None:
         """Start as many as are waited for."""
         missing = sum(not got.done() for _, got in self._waiting) - len(self._starting)
-        for _ in range(0 if self._closed else min(missing, self._most - len(self._all))):
+        for _ in range(0 if self._closed.is_set() else min(missing, self._most - len(self._all))):
             process = Process(self._gone)
             self._all.add(process)
             self._starting[process] = asyncio.get_running_loop().create_task(
@@ -141,11 +154,13 @@ class Processes:
 
     async def _start(self, process: Process, app: App) -> None:
         try:
-            await asyncio.sleep(self._problem_wait)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closed.wait(), self._problem_wait)
             await process.prepare(self._hello(app))
         except (WorkerProcessDied, OSError) as error:
             self._problem_wait = min(self._problem_wait * 2 or 0.1, 10.0)
-            log.error("a process for CPU-bound tasks: %s", error)
+            if not self._closed.is_set():
+                log.error("a process for CPU-bound tasks: %s", error)
             self._starting.pop(process, None)
             self._fail_one(WorkerProcessDied(str(error)))
             self._gone(process)
@@ -176,8 +191,7 @@ class Processes:
                 "no module has this app under a name, so that another process could find it; put it into "
                 "a module, or run the task in a thread"
             )
-        level = logging.getLevelName(logging.getLogger("holdfast").getEffectiveLevel())
-        return Hello(self._target, sys.path, app.connection, level)
+        return Hello(self._target, sys.path, app.connection, *logs.in_use())
 
     # ---- stopping -------------------------------------------------------------------------
 
@@ -192,12 +206,12 @@ class Processes:
         return found
 
     async def close(self) -> None:
-        self._closed = True
+        self._closed.set()
         self._idle.clear()
-        starting = list(self._starting.values())
-        for job in starting:
-            job.cancel()
-        await asyncio.gather(*starting, return_exceptions=True)
+        # Not cancelled: a start that is given up half way leaves a process that nobody knows.
+        for process in self._starting:
+            process.kill()
+        await asyncio.gather(*self._starting.values())
         await asyncio.gather(*(process.end() for process in list(self._all)))
 
 
@@ -220,4 +234,5 @@ def _stopped(attempt: Attempt, error: WorkerProcessDied) -> Verdict:
         return attempt.failed(TaskTimeout(f"took longer than its timeout of {limit:g} s"))
     if context.cancelled:
         return attempt.cancelled()
-    return attempt.failed(error)
+    # Where we noticed it is of no interest.
+    return attempt.failed(error.with_traceback(None))

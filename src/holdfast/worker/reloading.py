@@ -23,7 +23,7 @@ Seen = dict[str, tuple[int, int]]
 
 
 def look(folder: Path) -> Seen:
-    """Each Python file below, with its time and size. Hidden folders and virtual environments are left out."""
+    """Each Python file below, with its time and size; hidden folders and virtual environments apart."""
     found: Seen = {}
     folders = [str(folder)]
     while folders:
@@ -54,7 +54,7 @@ def changed(before: Seen, after: Seen) -> list[str]:
 
 
 async def changes(folder: Path) -> AsyncIterator[list[str]]:
-    """What has changed, each time something has; paths relative to the folder."""
+    """What has changed, each time something has."""
     seen = await asyncio.to_thread(look, folder)
     while True:
         began = time.monotonic()
@@ -62,5 +62,5 @@ async def changes(folder: Path) -> AsyncIterator[list[str]]:
         took = time.monotonic() - began
         if different := changed(seen, now):
             seen = now
-            yield [os.path.relpath(path, folder) for path in different]
+            yield [path.removeprefix(f"{folder}/") for path in different]
         await asyncio.sleep(max(_EVERY, took / _SHARE))

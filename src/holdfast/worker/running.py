@@ -39,6 +39,7 @@ class Runner:
         self, plan: Plan, stack: Stack, ended: Ended, judged: Callable[[Piece, Verdict], None]
     ) -> None:
         self._loop = asyncio.get_running_loop()
+        self._apart = plan.apart
         self._stack = stack
         self._ended = ended
         self._judged = judged
@@ -52,6 +53,11 @@ class Runner:
         """Threads that do not come back."""
         return self._threads.stuck
 
+    @property
+    def room_apart(self) -> int:
+        """How many more tasks the processes have a use for."""
+        return self._processes.room
+
     def begin(self, piece: Piece) -> None:
         attempt = piece.attempt
         attempt.started = attempt.context.started = time.monotonic()
@@ -60,7 +66,7 @@ class Runner:
         if attempt.task.is_async:
             job = self.spawn(self._await(piece))
             piece.stop = job.cancel
-        elif attempt.task.definition.run == "process":
+        elif attempt.task.definition.run == "process" and self._apart:
             self.spawn(self._in_process(piece))
             return
         else:

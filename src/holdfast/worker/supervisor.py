@@ -1,7 +1,8 @@
 """The supervisor: starts worker processes, replaces those that end, passes on when to stop.
 
-It never imports the app: so its memory stays small, what crashes the app does not crash it, and a process that
-is started after a change runs the new code. Each worker process has a slot, kept filled by a loop of its own:
+It never imports the app: so its memory stays small, what crashes the app does not crash it, and a process
+that is started after a change runs the new code. Each worker process has a slot, kept filled by a loop of its
+own:
 
     start ──► working ──► leaving (told, at its limit, broken) ──► gone
                  │                     │
@@ -171,7 +172,7 @@ class Supervisor:
             failures = 0 if worker.started else failures + 1
             self._check(worker, failures)
             pause = _FIRST_PAUSE if loop.time() - began > _GOOD else min(pause * 2, _LONGEST_PAUSE)
-            await _either(self._stop, timeout=pause * random.uniform(0.5, 1.0))
+            await _either(self._stop, self._changed, timeout=pause * random.uniform(0.5, 1.0))
 
     async def _start(self, number: int) -> Worker:
         self._changed.clear()
@@ -187,8 +188,6 @@ class Supervisor:
 
     async def _see_off(self, worker: Worker) -> None:
         status = await worker.ended()
-        # What it said last may still be on its way.
-        await asyncio.sleep(0)
         worker.hang_up()
         self._all.pop(worker)
         _add(self._totals, worker)
@@ -209,7 +208,7 @@ class Supervisor:
                 raise error
         elif failures >= _TRIES:
             raise HoldfastError(
-                f"a worker process ended with {_status(worker.status)} before it had started, {failures} "
+                f"a worker process ended with {status_text(worker.status)} before it had started, {failures} "
                 "times in a row; what it said is above"
             )
 
@@ -281,7 +280,7 @@ def _is(worker: Worker, *why: str) -> bool:
     return worker.leaving is not None and worker.leaving.why in why
 
 
-def _status(status: int | None) -> str:
+def status_text(status: int | None) -> str:
     if status is None or status >= 0:
         return f"exit status {status}"
     return f"signal {signal.Signals(-status).name}"

@@ -113,9 +113,8 @@ class Threads:
                 self._busy[piece] = me
             try:
                 value = copy_context().run(self._work, piece)
-            except (
-                BaseException
-            ) as raised:  # also SystemExit: it is the task that ends, not the worker
+            except BaseException as raised:
+                # SystemExit too: it is the task that ends, not the worker.
                 error = raised
             try:
                 self._end(piece, value, error)

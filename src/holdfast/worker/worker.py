@@ -79,6 +79,7 @@ class Worker:
         self._ending = Ending(
             desk, self.app.stack, self.counts, self.pace, runner.spawn, self._gone
         )
+        self._apart = _all_apart(self.app) if self.plan.apart else frozenset()
         self._gate = Gate(self.app, desk.client, self.name)
         # In a thread: the first call of the other client connects, and that may take a while.
         times = await self._lease_times()
@@ -208,6 +209,12 @@ class Worker:
     def room(self) -> int:
         """How many more may be fetched now."""
         return 0 if self._stopping else self.pace.room(len(self.held), len(self._waiting))
+
+    def room_apart(self, queue: str) -> int:
+        """The same for one queue. Where all tasks run in processes, these being busy is what counts: the
+        queue's tasks are left to workers that are free."""
+        assert self._runner is not None
+        return self._runner.room_apart if queue in self._apart else self.room
 
     async def wait_for_room(self) -> None:
         while not self._stopping and self.room <= 0:
@@ -341,3 +348,9 @@ class Worker:
         if piece.running and piece.stop is not None:
             log.info("%s %s is cancelled", *piece.names, extra=piece.extra)
             piece.stop()
+
+
+def _all_apart(app: App) -> frozenset[str]:
+    """Queues whose tasks all run in processes."""
+    tasks = [task.definition for task in app.tasks.values()]
+    return frozenset(d.queue for d in tasks) - {d.queue for d in tasks if d.run != "process"}

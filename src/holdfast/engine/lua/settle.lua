@@ -46,7 +46,7 @@ local function parse(args)
 end
 
 local function keep_result(q, args, at)
-  if args[at + 6] ~= '' then HF.keep_result(q.base, args[at + 6], args[at + 7], args[at + 8]) end
+  if args[at + 6] ~= '' then HF.keep_result(q.base, args[at + 6], args[at + 7], tonumber(args[at + 8])) end
 end
 
 -- All of a packed batch of messages that are nothing special is acked, in whichever order.

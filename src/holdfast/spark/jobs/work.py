@@ -1,9 +1,9 @@
-"""work: a function handles the messages of some queues, on Spark's executors.
+"""work: a function handles the messages of some queues, or an app runs its tasks, on Spark's executors.
 
 Not micro-batches: one long task per slot, each a consumer with leases like any other. A handler that
 returns has its message acked; one that raises has it tried again after a while, and at the end of its
 tries it is a dead letter. An executor or driver that is killed takes nothing with it: leases end, and
-the messages go to others.
+the messages go to others. What becomes of an app's tasks is told in tasks.py.
 
 A slot runs one handler at a time, in a process of its own, however many queues it serves, so a handler
 need not be thread-safe. Each queue has a thread there that receives; they take turns.
@@ -28,10 +28,11 @@ from holdfast.client._sync.delivery import Delivery
 from holdfast.errors import InvalidArgument
 from holdfast.spark.jobs import faults, running
 from holdfast.spark.jobs.lifeline import Address, Counts, Driver, Task
+from holdfast.spark.jobs.tasks import AppName, Tasks
 from holdfast.spark.place import Place
 
 Handler = Callable[[Delivery], object]
-"""What is done with a message. This is where an app's tasks will plug in: they too take a delivery."""
+"""What is done with a message."""
 
 _TELL_SECONDS = 0.5
 _TRIES = 3
@@ -43,7 +44,7 @@ class Plan:
     """`idle`: stop when nothing has come for so many seconds; None: work until stopped. `slots`: 0 for
     as many as Spark has cores. `grace`: how long a task may take to finish its message."""
 
-    handler: Handler
+    handler: Handler | AppName
     places: Sequence[Place]
     slots: int = 0
     idle: float | None = None
@@ -55,7 +56,7 @@ class Plan:
 @dataclass(frozen=True, slots=True)
 class Done:
     """Of one queue. `handled`: the handler returned; `failed`: it raised; `dead`: it raised at the last
-    try that the queue permits."""
+    try that the queue, or the task, permits."""
 
     queue: str
     handled: int
@@ -87,6 +88,8 @@ def run(
     names = [place.name for place in plan.places]
     if not names or len(set(names)) < len(names):
         raise InvalidArgument("name at least one queue, and each once")
+    if isinstance(plan.handler, AppName):
+        plan.handler.prepare(plan.places)
     slots = plan.slots or spark.sparkContext.defaultParallelism
     began = time.monotonic()
     with Driver(spark) as driver:
@@ -170,6 +173,9 @@ class _Slot:
             place.target().consume(plan.prefetch, lease=plan.lease, idle=plan.idle)
             for place in plan.places
         ]
+        self._tasks: Tasks | None = None
+        if isinstance(plan.handler, AppName):
+            self._tasks = Tasks(plan.handler, plan.places[0])
         self._line = Task(address, self._stop)
 
     def work(self) -> None:
@@ -182,8 +188,12 @@ class _Slot:
         while any(thread.is_alive() for thread in threads):
             for thread in threads:
                 thread.join(_TELL_SECONDS / len(threads))
+            if self._tasks is not None:
+                self._tasks.look()
             self._tell()
         self._line.close()
+        if self._tasks is not None:
+            self._tasks.close()
         if self._failures:
             raise self._failures[0]
 
@@ -196,26 +206,32 @@ class _Slot:
             limit = place.target().settings().max_receives
             for delivery in consumer:
                 with self._turn:
-                    self._handle(place.name, delivery, limit)
+                    if self._tasks is not None:
+                        self._count(place.name, self._tasks.handle(delivery))
+                    else:
+                        self._count(place.name, self._handle(delivery, limit))
         except BaseException as error:  # a handler may well call sys.exit()
             # A slot that has lost its queue is of no use; Spark shall see it, and start it elsewhere.
             self._failures.append(error)
             self._stop()
 
-    def _handle(self, queue: str, delivery: Delivery, limit: int | None) -> None:
+    def _handle(self, delivery: Delivery, limit: int | None) -> Sequence[str]:
+        handler = self._plan.handler
+        assert not isinstance(handler, AppName)
         failed = True
         with delivery:
-            self._plan.handler(delivery)
+            handler(delivery)
             failed = False
+        if not failed:
+            return ("handled",)
+        last = limit is not None and delivery.receives >= limit
+        return ("failed", "dead") if last else ("failed",)
+
+    def _count(self, queue: str, happened: Sequence[str]) -> None:
         with self._counting:
             counts = self._counts.setdefault(queue, {})
-            for what, happened in (
-                ("handled", not failed),
-                ("failed", failed),
-                ("dead", failed and limit is not None and delivery.receives >= limit),
-            ):
-                if happened:
-                    counts[what] = counts.get(what, 0) + 1
+            for what in happened:
+                counts[what] = counts.get(what, 0) + 1
 
     def _tell(self) -> None:
         with self._counting:
