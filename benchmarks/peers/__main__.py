@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from dataclasses import replace
@@ -76,6 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = [
         side for name, side in SIDES.items() if name == OURS or name in (options.only or SIDES)
     ]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # workers and servers end with us
     aside = Console(stderr=True)
     circumstances = replace(
         about.look(seed=options.seed, quick=options.quick), connection="TCP on loopback"
@@ -101,7 +103,8 @@ def main(arguments: list[str] | None = None) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "peers.md").write_text(_markdown(circumstances, tables))
         (folder / "peers.json").write_bytes(document)
-        plot.draw(result, circumstances, folder / "peers.png")
+        if result.sides:
+            plot.draw(result, circumstances, folder / "peers.png")
         aside.print(f"written to {folder}: {_FILES}")
     for name, why in result.missing.items():
         aside.print(f"not measured: {name}: {why}", style="red", highlight=False)

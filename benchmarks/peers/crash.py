@@ -27,6 +27,9 @@ from benchmarks.peers.sides import Side
 from benchmarks.peers.stage import NotMeasured, stage
 from benchmarks.servers import running
 
+PATIENCE = 30.0
+"""Seconds to wait for the second run."""
+
 Fate = Literal["runs again", "kept", "lost"]
 
 _FORMS = (str(STUCK).encode(), struct.pack("<i", STUCK), struct.pack(">i", STUCK))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from statistics import median, quantiles
 
 from benchmarks.bars import Bar
-from benchmarks.peers.crash import Crash
+from benchmarks.peers.crash import PATIENCE, Crash
 from benchmarks.peers.laps import RATE, Lap
 from benchmarks.peers.sides import OURS, SIDES
 from benchmarks.rounds import Ratio, ratio
@@ -140,14 +140,15 @@ class PeersResult:
                     self._by(name, lambda lap: lap.drain),
                     f"{of.of(lambda lap: lap.worker_us):,.0f}",
                     f"{of.of(lambda lap: lap.server_us):,.0f}",
-                    f"{of.of(lambda lap: lap.commands):.2f}",
-                    f"{of.of(lambda lap: lap.reads):.2f}",
+                    f"{of.of(lambda lap: lap.commands):.3g}",
+                    f"{of.of(lambda lap: lap.reads):.2g}",
                 )
                 for name, of in self.ordered()
             ],
             "CPU, commands and socket reads of the server are per task; commands count those inside "
             "scripts and functions too, reads are about the round trips. A task that is only kept was "
-            "still in the server, but nobody ran it again within the time of the check.",
+            f"still in the server, but not run again on an idle queue within {PATIENCE:.0f} s (a quick "
+            "run does not wait for that).",
         )
 
     def _sending(self) -> Table:

@@ -34,7 +34,7 @@ class Plan:
     most: int = 60_000
 
 
-QUICK = Plan(send_ms=150, drain_seconds=0.2, paced=60, paced_warm=10, least=200, most=2_000)
+QUICK = Plan(send_ms=150, drain_seconds=0.2, paced=60, paced_warm=10, least=120, most=2_000)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def run_lap(
         rates = on.send("rates", plan.send_ms)
     tick()
     with stage(side, server) as on:
-        warm = max(tasks // 10, 20)
+        warm = max(tasks // 4, 20)  # node compiles what runs often only after a while
         on.send("feed", warm + tasks)
         on.start(PEERS_WARM=warm, PEERS_TOTAL=warm + tasks, PEERS_PACED=plan.paced)
         on.hear("first", _START_SECONDS)

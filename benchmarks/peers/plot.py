@@ -34,17 +34,11 @@ def draw(result: PeersResult, about: About, where: Path) -> None:
             Patch(color=_PEER, label="peer whose task survives kill -9 of the worker"),
             Patch(color=_NO_ACK, label="peer that loses it"),
         ],
+        title=f"logarithmic scales · {about.server}, TCP on loopback, {about.cores} cores for all",
+        title_fontproperties={"size": 10},
         loc="outside lower center",
         ncols=3,
         frameon=False,
-    )
-    figure.text(
-        0.5,
-        0.945,
-        f"logarithmic scales · {about.server} on loopback, {about.cores} cores shared by all",
-        fontsize=10,
-        color="#555555",
-        ha="center",
     )
     figure.savefig(where, dpi=140, facecolor="white")
     pyplot.close(figure)
@@ -61,11 +55,11 @@ def _figures(result: PeersResult) -> list[Panel]:
         return side.of(lambda lap: lap.worker_us + lap.server_us)
 
     return [
-        ("drained by one worker process, tasks/s", lap("drain"), True),
-        ("sent in bulk, tasks/s", lap("bulk"), True),
-        ("sent one by one, tasks/s", lap("single"), True),
-        (f"p99 latency at {RATE}/s, ms", lap("p99_ms"), False),
-        ("server memory per queued task, bytes", each(lambda s: s.bytes_per_task), False),
+        ("Drained by one worker process, tasks/s", lap("drain"), True),
+        ("Sent in bulk, tasks/s", lap("bulk"), True),
+        ("Sent one by one, tasks/s", lap("single"), True),
+        (f"Latency, p99 at {RATE}/s, ms", lap("p99_ms"), False),
+        ("Server memory per queued task, bytes", each(lambda s: s.bytes_per_task), False),
         ("CPU per task, worker and server, µs", each(cpu), False),
     ]
 
@@ -80,7 +74,8 @@ def _bars(
     low, high = min(values), max(values)
     panel.set_xlim(low / 2.5, high * 4)
     panel.invert_yaxis()
-    panel.set_title(f"{title} ({'more' if more else 'less'} is better)", fontsize=10.5, loc="left")
+    panel.set_title(title, fontsize=11, loc="left")
+    panel.set_xlabel("more is better" if more else "less is better", fontsize=9, color="#555555")
     panel.xaxis.set_major_formatter(lambda value, _: _short(value))
     panel.minorticks_off()
     panel.grid(True, axis="x", color="#e3e5e8", linewidth=0.8)

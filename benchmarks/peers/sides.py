@@ -25,6 +25,8 @@ class Side:
     bulk: str
     """Its way for many at once, in a few words."""
     node: bool = False
+    for_crash: tuple[str, ...] = ()
+    """More arguments for a worker that is going to be killed: short time-outs."""
     environment: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -37,8 +39,9 @@ class Side:
             return Path(sys.executable).parent
         return self.home / "bin"
 
-    def worker(self, url: str) -> list[str]:
-        program, *rest = (word.format(url=url) for word in self.work)
+    def worker(self, url: str, *, crash: bool) -> list[str]:
+        words = (*self.work, *(self.for_crash if crash else ()))
+        program, *rest = (word.replace("{url}", url) for word in words)
         if self.node:
             return [program, *rest]
         return [str(self.folder_of_programs / program), *rest]
@@ -75,6 +78,7 @@ SIDES: dict[str, Side] = {
                 *("--queues", "bench", "--concurrency", "100"),
             ),
             "send_many",
+            for_crash=("--lease", "5s"),
         ),
         Side(
             "dramatiq",

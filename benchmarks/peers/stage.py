@@ -1,7 +1,8 @@
 """One worker of one side on a server of its own: start it, hear from it, look at what it used, end it.
 
-What a worker has to say comes through two pipes (programs/tally.py). Its processes are a session of
-their own, so that all of them can be found and ended, the children of a worker that was killed too.
+What a worker has to say comes through two pipes (programs/tally.py). Its processes are whatever descends
+from the one that was started, and whatever is in its session, so that all of them are counted and
+ended: some leave the session, and some outlive their parent.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -88,7 +88,7 @@ class Stage:
         plain = {name: str(value) for name, value in environment.items()}
         with (self.folder / "worker.log").open("ab") as log:
             self._worker = subprocess.Popen(
-                self.side.worker(self.url),
+                self.side.worker(self.url, crash="PEERS_CRASH" in environment),
                 cwd=PROGRAMS,
                 env=self._environment(**plain),
                 stdin=subprocess.DEVNULL,
@@ -133,12 +133,13 @@ class Stage:
     def _processes(self) -> list[psutil.Process]:
         if self._worker is None:
             return []
-        session, found = self._worker.pid, []
+        session, found = self._worker.pid, {}
         for process in psutil.process_iter():
             with suppress(ProcessLookupError, psutil.Error):
                 if os.getsid(process.pid) == session:
-                    found.append(process)
-        return found
+                    family = [process, *process.children(recursive=True)]
+                    found.update({member.pid: member for member in family})
+        return list(found.values())
 
     def stop(self) -> None:
         """Ask it to end, as an operator would; what does not listen is killed."""
@@ -151,8 +152,8 @@ class Stage:
     def kill(self) -> None:
         """kill -9 of the worker and of all it has started."""
         for process in self._processes():
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         if self._worker is not None:
             self._worker.wait()
         self._worker = None

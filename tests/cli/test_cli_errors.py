@@ -43,9 +43,11 @@ def test_help_of_each_command_has_a_sentence_and_examples(run: Run, command: str
 def test_there_are_all_the_commands_that_the_design_names() -> None:
     messages = ["send", "receive", "ack", "nack", "extend"]
     topics = ["publish", "observe", "subscribe", "unsubscribe", "topics", "subscriptions"]
+    tasks = ["worker", "top", "crons"]
     look = ["inspect", "stats", "queues", "events"]
     house = ["configure", "redrive", "purge", "delete", "pause", "resume"]
-    assert [*messages, *topics, *look, *house, "serve", "doctor", "up", "down", "demo"] == COMMANDS
+    server = ["serve", "doctor", "up", "down", "demo"]
+    assert [*messages, *topics, *tasks, *look, *house, *server] == COMMANDS
 
 
 @pytest.mark.parametrize(

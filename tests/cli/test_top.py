@@ -251,8 +251,11 @@ def test_no_line_is_longer_than_the_terminal_and_numbers_are_whole(width: int) -
     [head] = [line for line in lines if line.startswith("worker")]
     assert {"busy", "tasks/s", "failures/s", "cpu"} <= set(head.split())
     assert ("waiting" in head) == (width >= 100)
-    [worker] = [line for line in lines if line.startswith("a-rather") and "42%" in line][:1]
-    assert "3/50" in worker
+    names = [line.split()[0] for line in lines if "3/50" in line]
+    assert len(set(names)) == 2, "the end of a name tells workers apart"
+    assert sum("42%" in line for line in lines) == 2
+    assert sum("42.5 MB" in line for line in lines) == (2 if width >= 80 else 0)
+    assert sum("1.5 min" in line for line in lines) == (2 if width >= 100 else 0)
 
 
 @pytest.mark.parametrize("height", [20, 24, 50])

@@ -55,3 +55,20 @@ def test_grpc_prices(tmp_path: Path) -> None:
 
 def test_ordered_steps(tmp_path: Path) -> None:
     assert "5 customers, 100 steps, in order: True" in run(tmp_path, "ordered_steps.py")
+
+
+def test_tasks_welcome(tmp_path: Path) -> None:
+    out = run(tmp_path, "tasks_welcome.py")
+    assert "before: queued delayed" in out
+    assert "'send_welcome': {'buried': 1, 'retried': 6, 'succeeded': 21}" in out
+    assert "after: hello 42 42 hi 7" in out
+    assert "ValueError: user 13 has no address" in out
+
+
+def test_tasks_flow(tmp_path: Path) -> None:
+    assert "three lines: 5 words, most often 'for'" in run(tmp_path, "tasks_flow.py")
+
+
+def test_tasks_cron(tmp_path: Path) -> None:
+    out = run(tmp_path, "tasks_cron.py")
+    assert "on Monday: 96 sweeps, 1 report\nthe next report: 2026-03-31 07:00:00+00:00" in out

@@ -18,7 +18,7 @@ import holdfast
 from holdfast.telemetry import depths
 from holdfast.telemetry import metrics as telemetry
 from holdfast.telemetry.metrics import UNKNOWN, Metrics
-from tests.servers import free_port, standalone_server
+from tests.servers import free_port, standalone_server, wait_until
 from tests.working import home, new_app, work, working
 
 Value = float | None
@@ -96,8 +96,8 @@ def test_how_long_attempts_ran_and_waited_is_measured(app: holdfast.App, seen: S
         if holdfast.current().attempt == 1:
             raise ValueError("again")
 
-    takes_a_moment.send()
-    work(app, idle=0.5)
+    takes_a_moment.send_in(0.3)
+    work(app, idle=0.6)
 
     labels = {"task": "takes_a_moment", "queue": app.default_queue}
     assert seen("holdfast_task_seconds_count", **labels) == 2
@@ -108,7 +108,7 @@ def test_how_long_attempts_ran_and_waited_is_measured(app: holdfast.App, seen: S
     assert seen("holdfast_task_wait_seconds_count", **labels) == 1
     waited = seen("holdfast_task_wait_seconds_sum", **labels)
     assert waited is not None
-    assert 0 <= waited < 10
+    assert 0.2 <= waited < 60
 
 
 async def test_what_runs_and_what_is_held_is_seen_while_it_is_so(
@@ -191,7 +191,8 @@ def test_two_scrapes_in_a_moment_ask_the_server_once(
 
 
 def test_a_scrape_does_not_wait_for_a_server_that_is_away(tmp_path: Path) -> None:
-    with standalone_server(tmp_path) as server, new_app(server.url, retry_for=5.0) as app:
+    # Whoever waits for the look waits for an hour.
+    with standalone_server(tmp_path) as server, new_app(server.url, retry_for=3600.0) as app:
 
         @app.task
         def waits() -> None: ...
@@ -205,6 +206,7 @@ def test_a_scrape_does_not_wait_for_a_server_that_is_away(tmp_path: Path) -> Non
         labels = {"queue": app.default_queue, "state": "ready"}
         assert registry.get_sample_value("holdfast_queue_messages", labels) is None
         server.start()
+        wait_until(lambda: registry.get_sample_value("holdfast_queue_messages", labels) == 1)
 
 
 @pytest.fixture

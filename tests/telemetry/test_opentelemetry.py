@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 import holdfast
+from holdfast.tasks.context import Context
 from holdfast.telemetry import Trace, current_trace
 from holdfast.telemetry.tracing import OpenTelemetry
 from tests.working import home, work
@@ -194,6 +195,13 @@ def test_a_bad_traceparent_begins_a_new_trace(app: holdfast.App, spans: Spans, b
     worker = work(app, idle=0.2)
     assert worker.counts.total("succeeded") == 1
     assert spans["run runs"].parent is None
+
+
+def test_the_span_is_current_within_the_handler_and_not_after_it() -> None:
+    otel = OpenTelemetry(Spans().provider)
+    with otel.wrap(Context("1-1", "t", "q", 1)):
+        assert trace.get_current_span().get_span_context().is_valid
+    assert not trace.get_current_span().get_span_context().is_valid
 
 
 def test_the_current_trace_is_that_of_the_span(app: holdfast.App, spans: Spans) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
@@ -81,6 +82,25 @@ def test_flows_run_to_their_end(kit: Kit) -> None:
     assert holdfast.chain(*steps).send().result(0) == 202
 
 
+def test_a_task_can_wait_for_a_flow_that_it_starts(
+    holdfast_app: holdfast.App, holdfast_kit: MakeKit
+) -> None:
+    holdfast_kit(holdfast_app, inline=True)
+
+    @holdfast_app.task
+    def increase(n: int) -> int:
+        return n + 1
+
+    @holdfast_app.task
+    def outer() -> int:
+        flow: holdfast.Handle[int] = holdfast.chain(
+            increase.job(1), increase.job(), increase.job()
+        ).send()
+        return flow.result(0)
+
+    assert outer.send().result(0) == 4
+
+
 def test_an_error_can_be_raised_where_it_was_sent(holdfast_kit: MakeKit) -> None:
     kit = holdfast_kit(shop.app, inline=True, raise_errors=True)
     with pytest.raises(ConnectionError, match="attempt 1"):
@@ -131,6 +151,25 @@ async def test_on_the_loop_of_an_async_test(
     assert all([await handle.result_async(0) for handle in handles])
     # A plain send there: the coroutine needs another loop.
     assert inner.send().result(0) is False
+
+
+async def test_each_of_several_that_send_at_once_waits_for_its_own(
+    holdfast_app: holdfast.App, holdfast_kit: MakeKit
+) -> None:
+    holdfast_kit(holdfast_app, inline=True)
+
+    @holdfast_app.task
+    async def quick() -> None: ...
+
+    @holdfast_app.task
+    async def slow() -> None:
+        await asyncio.sleep(0.05)  # as real work would, it lets others go on
+
+    async def sent(task: holdfast.Task[[], Any]) -> None:
+        handle = await task.send_async()
+        assert await handle.status_async() == "succeeded"
+
+    await asyncio.gather(sent(quick), sent(slow), sent(slow))
 
 
 async def test_a_plain_run_in_a_loop_is_refused(kit: Kit) -> None:

@@ -129,6 +129,15 @@ def test_a_snoozed_task_comes_back_by_the_clock(kit: Kit) -> None:
     assert handle.result(0) == "awake"
 
 
+def test_what_nobody_may_take_is_left_alone(kit: Kit) -> None:
+    handle = shop.welcome.send(1)
+    kit.queue("emails").pause()
+    assert kit.run() == Ran()
+    kit.queue("emails").resume()
+    assert kit.run() == Ran(succeeded=1)
+    assert handle.status() == "succeeded"
+
+
 def test_dead_letters_tell_why_with_the_traceback_and_all_attempts(kit: Kit) -> None:
     handle = shop.flaky.send(99)
     assert kit.run(until_done=True) == Ran(retried=2, buried=1)
@@ -183,7 +192,13 @@ def test_crons_are_sent_for_the_time_that_has_passed(holdfast_kit: MakeKit) -> N
     assert [handle.task for handle in kit.tick_crons()] == ["sweep"]
 
 
-def test_a_worker_of_the_kit_sends_no_ticks_by_itself(kit: Kit) -> None:
+def test_a_worker_of_the_kit_sends_no_ticks_by_itself(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def noted(_: object) -> None:
+        shop.ran.append("a scheduler")
+
+    monkeypatch.setattr("holdfast.worker.scheduler.serve", noted)
     kit.clock.advance(3600)
     shop.welcome.send(1)
     kit.run()

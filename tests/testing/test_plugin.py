@@ -18,9 +18,18 @@ def project(tmp_path: Path) -> Project:
 
 
 def test_tests_of_a_project_pass_and_leave_nothing_behind(project: Project) -> None:
+    (project.folder / "conftest.py").write_text(f"""
+import psutil
+
+def pytest_sessionfinish():
+    here = "{project.folder}"
+    words = [" ".join(p.info["cmdline"] or ()) for p in psutil.process_iter(["cmdline"])]
+    print("servers left:", [w for w in words if "valkey.sock" in w and here in w])
+""")
     code, said = project.pytest()
     assert code == 0, said
     assert "8 passed" in said
+    assert "servers left: []" in said
     assert project.left_running() == []
     assert not (project.folder / ".holdfast").exists()
 

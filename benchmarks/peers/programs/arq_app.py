@@ -1,8 +1,8 @@
-"""arq. A job leaves its sorted set when it has run: "pessimistic execution" ("Retrying jobs and cancellation").
+"""arq. A job leaves its sorted set when it has run: what its documentation calls pessimistic execution.
 
 Settings: `max_jobs`, a short `poll_delay` (it polls; half a second is the default), `keep_result=0`,
-MessagePack in place of pickle ("Custom job serializers"), hiredis as it comes. It has no call for many:
-its way is to await many `enqueue_job` at once.
+MessagePack in place of pickle ("Custom job serializers"), hiredis as it comes. It has no call for
+many: its way is to await many `enqueue_job` at once.
 """
 
 import asyncio

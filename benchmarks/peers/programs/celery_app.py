@@ -1,9 +1,10 @@
 """Celery with Redis. `acks_late`: a message is acknowledged after the task has run ("Tasks: acks_late").
 
-Settings: a large prefetch ("Optimizing: prefetch limits"), one process with the pool that was measured
-best here, no results, no events, no rate limits, neither gossip nor mingle nor heartbeat ("Workers
-guide"). What a dead worker held comes back after `visibility_timeout` ("Using Redis: visibility timeout").
-Many are sent through kombu's `Producer.batch`, a pipeline of its Redis transport.
+Settings: a large prefetch ("Optimizing: prefetch limits"), one process with the pool that was
+measured best here, no results, no events, no rate limits, neither gossip nor mingle nor heartbeat
+("Workers guide"). What a dead worker held comes back after `visibility_timeout` ("Using Redis:
+visibility timeout"). Many are sent through kombu's `Producer.batch`, a pipeline of its Redis
+transport.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""FastStream with Redis Streams, which acknowledge after the handler ("Redis: Streams acknowledgement").
+"""FastStream with Redis Streams, which acknowledge after the handler (redis/streams/ack of its docs).
 
-Settings: a consumer group, `max_workers` ("Concurrent processing"), reads by the hundred, uvloop as its
-CLI does by itself, `apply_types=False` ("Pydantic is optional": an int needs no validation). Many are
-sent through a Redis pipeline ("Redis: Pipeline"). A second subscriber claims what a dead consumer held
-("Claiming pending messages"), in the crash check only, as each one costs a connection. Its batch
+Settings: a consumer group (redis/streams/groups), `max_workers`, reads by the hundred, uvloop as its
+CLI does by itself, `apply_types=False`, for an int needs no validation. Many are sent through a Redis
+pipeline (redis/pipeline). A second subscriber claims what a dead consumer held
+(redis/streams/claiming), in the crash check only, as it would cost the others a connection. Its batch
 subscribers hand a list to one call, so one failure fails them all: not a task each, and not used.
 Acknowledged entries stay in the stream.
 """

@@ -1,7 +1,7 @@
 """huey. Its worker pops a task and then runs it: nothing is left to acknowledge ("Guide: Consuming tasks").
 
-Settings: RedisHuey with `results=False` and blocking pops, ten threads, which measured best
-here ("Consumer: worker types"). `map` enqueues one by one.
+Settings: RedisHuey with `results=False` and blocking pops, ten threads, which measured best here
+("Consumer: worker types"). `map` enqueues one by one.
 """
 
 import os

@@ -1,8 +1,9 @@
-"""RQ. A job is in the registry of started jobs until it has run; an abandoned one is retried ("Exceptions & Retries").
+"""RQ. A job is in the registry of started jobs until it has run ("Workers: the worker lifecycle").
 
-Settings: SimpleWorker, which does not fork for each job ("Workers: performance notes"); JSON in place
-of pickle ("Jobs: custom serializers"), `result_ttl=0`, no scheduler, and a Retry, without which an
-abandoned job only counts as failed. Many are sent by `enqueue_many` ("Bulk job enqueueing").
+Settings: SimpleWorker, which does not fork for each job and is far faster so ("Workers:
+SimpleWorker", which advises against it in production); JSON in place of pickle ("Workers: custom
+serializer"), `result_ttl=0`, no scheduler, and a Retry, without which an abandoned job only counts as
+failed. Many are sent by `enqueue_many` ("Jobs: bulk job enqueueing").
 """
 
 import os

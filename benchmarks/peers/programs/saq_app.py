@@ -1,7 +1,8 @@
-"""SAQ. A job leaves the active list when it has run; what a dead worker held is swept ("Sweeping stuck jobs").
+"""SAQ. A job leaves the active list when it has run; what a dead worker held is swept (`sweep` of Worker).
 
-Settings: concurrency as measured best here, orjson for dump and load and hiredis (README), `ttl=-1` so
-that no result is kept. It has no call for many: its way is to await many `enqueue` at once.
+Settings, after its README and the parameters of Worker and Queue: concurrency as measured best here,
+orjson for dump and load, hiredis, `ttl=-1` so that no result is kept. It has no call for many: its
+way is to await many `enqueue` at once.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
-"""taskiq with taskiq-redis. Of its brokers RedisStreamBroker is the one that acknowledges ("Available brokers").
+"""taskiq with taskiq-redis. Of its brokers RedisStreamBroker is the one that acknowledges (its README).
 
-Settings: `--ack-type when_executed` ("Worker acknowledgement"), one worker process, uvloop and orjson
-("CLI: Uvloop", "Serializers"), prefetch, no result backend. It has no call for many: its way is to
-await many `kiq` at once. Acknowledged entries stay in the stream, for nobody deletes them; `maxlen`
-would also drop what was never read.
+Settings: `--ack-type when_executed` ("CLI: Acknowledgements"), one worker process, `--max-prefetch`
+("CLI: Other parameters"), uvloop, orjson (`ORJSONSerializer`), no result backend. It has no call for
+many: its way is to await many `kiq` at once. Acknowledged entries stay in the stream, for nobody
+deletes them; `maxlen` would also drop what was never read.
 """
 
 import asyncio

@@ -23,6 +23,7 @@ from typer.core import TyperGroup
 import holdfast
 from holdfast.cli import (
     configure,
+    crons,
     doctor,
     events,
     inspect,
@@ -80,7 +81,7 @@ _PANELS: dict[str, list[Any]] = {
         topics.topics,
         topics.subscriptions,
     ],
-    "Tasks": [worker.worker, top.top],
+    "Tasks": [worker.worker, top.top, crons.crons],
     "Look": [inspect.inspect, stats.stats, queues.queues, events.events],
     "Keep house": [
         configure.configure,

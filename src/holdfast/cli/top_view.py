@@ -26,6 +26,7 @@ _WIDE, _NARROW, _LOW = 100, 70, 18
 _AROUND = 3
 _LEAST = 2
 _STEADY = 6
+_GAP = 3
 
 
 def picture(frame: Frame, server: str, width: int, height: int | None, hint: str = "") -> Group:
@@ -82,14 +83,14 @@ def _totals(frame: Frame, server: str) -> Text:
 
 def _warning(worker: WorkerSeen) -> Text:
     now = worker.now
-    text = f"{now.name}: its event loop has been blocked for {durations.show(now.stalled)}"
-    return Text(output.preview(text.encode()), "bold red", no_wrap=True, overflow="ellipsis")
+    spent = durations.show(now.stalled)
+    return _word(f"{now.name}: its event loop has been blocked for {spent}", "bold red")
 
 
 def _workers(workers: Sequence[WorkerSeen], most: int, width: int) -> Table:
     wide, narrow = width >= _WIDE, width < _NARROW
     shown, more = cut(workers, most)
-    longest = 40 if wide else 24
+    longest = _longest(width)
     columns: dict[str, list[Text]] = {
         "worker": [_name(worker, longest) for worker in shown],
         "queues": [_served(w.now.queues, strict=w.now.strict) for w in shown],
@@ -105,6 +106,11 @@ def _workers(workers: Sequence[WorkerSeen], most: int, width: int) -> Table:
     for name in spared:
         del columns[name]
     table = _table(*columns, right=tuple(c for c in columns if c not in ("worker", "queues")))
+    if "queues" in columns:
+        # They give way first; the name says which worker it is.
+        wants = {name: max(len(name), _STEADY, *map(len, columns[name])) for name in columns}
+        left = width - sum(wants.values()) + wants["queues"] - _GAP * (len(columns) - 1)
+        table.columns[1].width = max(min(left, wants["queues"]), _STEADY)
     for row in zip(*columns.values(), strict=True):
         table.add_row(*row)
     return _and_more(table, more)
@@ -112,7 +118,7 @@ def _workers(workers: Sequence[WorkerSeen], most: int, width: int) -> Table:
 
 def _name(worker: WorkerSeen, most: int) -> Text:
     now = worker.now
-    name = Text(_middle(output.preview(now.name.encode()), most), "red" if now.stalled else "")
+    name = _word(_middle(now.name, most), "red" if now.stalled else "")
     return name.append(" (stopping)", "yellow") if now.stopping else name
 
 
@@ -125,7 +131,7 @@ def _busy(worker: WorkerSeen) -> Text:
 def _served(queues: dict[str, int], *, strict: bool) -> Text:
     plain = len(set(queues.values())) <= 1
     names = [name if plain else f"{name}:{weight}" for name, weight in queues.items()]
-    return Text(output.preview((" > " if strict else ", ").join(names).encode()))
+    return _word((" > " if strict else ", ").join(names))
 
 
 def _running(running: Sequence[tuple[WorkerSeen, Running]], most: int, width: int) -> Table:
@@ -137,32 +143,33 @@ def _running(running: Sequence[tuple[WorkerSeen, Running]], most: int, width: in
     shown, more = cut(running, most)
     for worker, run in shown:
         table.add_row(
-            Text(output.preview(run.task.encode())),
-            *(Text(output.preview(getattr(run, name).encode()), "dim") for name in extra),
+            _word(run.task),
+            *(_word(getattr(run, name), "dim") for name in extra),
             Text(f"{run.attempt}", "yellow" if run.attempt > 1 else "dim"),
             Text(durations.show(run.seconds)),
-            Text(_middle(output.preview(worker.now.name.encode()), 40 if wide else 20), "dim"),
+            _word(_middle(worker.now.name, _longest(width)), "dim"),
         )
     return _and_more(table, more + unnamed)
 
 
 def _queues(frame: Frame, most: int, width: int) -> Table:
     states = [s for s in STATES if s != "reserved" or any(q.now.reserved for q in frame.queues)]
-    if width < _NARROW:
+    if narrow := width < _NARROW:
         states.remove("delayed")
-    numbers = (*states, "in/s", "out/s", "oldest")
+    numbers = (*states, "in/s", "out/s", *([] if narrow else ["oldest"]))
     table = _table("queue", *numbers, right=numbers)
     queues: Sequence[QueueSeen] = frame.queues
     if len(queues) > most:
         queues = sorted(queues, key=lambda q: not q.active)
     shown, more = cut(queues, most)
     for queue in shown:
-        name = Text(output.preview(queue.name.encode()))
+        name = _word(queue.name)
         if queue.now.paused:
             name.append(" (paused)", "yellow")
         cells = [_number(getattr(queue.now, s), output.STYLES[s]) for s in states]
         age = durations.show(queue.now.oldest_age) if queue.now.oldest_ready else ""
-        table.add_row(name, *cells, _speed(queue.arriving), _speed(queue.leaving), Text(age, "dim"))
+        cells += [_speed(queue.arriving), _speed(queue.leaving)]
+        table.add_row(name, *cells, *([] if narrow else [Text(age, "dim")]))
     return _and_more(table, more + frame.unseen_queues)
 
 
@@ -177,7 +184,14 @@ def _table(*columns: str, right: tuple[str, ...]) -> Table:
         # Names give way, numbers do not; and they do not move about while they change.
         if column.header in right:
             column.min_width = max(len(str(column.header)), _STEADY)
+        else:
+            column.no_wrap = False
     return table
+
+
+def _word(text: str, style: str = "") -> Text:
+    """What somebody named: on one line, and nothing of it is taken for more than text."""
+    return Text(output.preview(text.encode()), style, no_wrap=True, overflow="ellipsis")
 
 
 def cut(rows: Sequence[T], most: int) -> tuple[Sequence[T], int]:
@@ -212,6 +226,11 @@ def _size(n: float) -> str:
         if n < 1000 or unit == "GB":
             return f"{n:.3g} {unit}" if n < 1000 else f"{n:,.0f} {unit}"
     return ""
+
+
+def _longest(width: int) -> int:
+    """Of a worker's name."""
+    return max(width // 5, 14)
 
 
 def _middle(text: str, most: int) -> str:

@@ -26,6 +26,7 @@ def size(text: str, what: str) -> int:
 
 
 def worker(
+    context: typer.Context,
     target: Annotated[
         str,
         typer.Argument(
@@ -142,7 +143,7 @@ def worker(
 
     config = Config(
         target=target,
-        url=url,
+        url=url if _is_given(context, "url") else None,
         queues=[(s.queue, s.weight) for s in shares.parse(queues)] if queues is not None else None,
         strict=strict,
         concurrency=concurrency,
@@ -178,3 +179,10 @@ def _level(text: str) -> str:
     if text.lower() not in levels:
         raise InvalidArgument(f"--log-level: {text!r} is none of {', '.join(levels)}")
     return text.lower()
+
+
+def _is_given(context: typer.Context, option: str) -> bool:
+    """On the command line: an app that names its server itself is not to be led astray by a variable."""
+    here = {context, context.find_root()}
+    sources = [each.get_parameter_source(option) for each in here]
+    return any(source is not None and source.name == "COMMANDLINE" for source in sources)

@@ -22,6 +22,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 def _to_wire(value: Any) -> Any:
     """For what msgspec does not know: pydantic models, and what only refines a plain type."""
+    plain: Any
     for plain in (str, bytes, int, float):
         if isinstance(value, plain):
             return plain(value)

@@ -1,8 +1,8 @@
 """How an attempt can end besides returning and raising an error of its own.
 
 A handler raises Retry, Snooze or Discard: exceptions, so that they can be said from anywhere inside it; they
-are not errors, and none of them is logged as one. TaskTimeout and WorkerProcessDied happen to an attempt; they
-are failures like others, and `Retries(on=…)` can name them.
+are not errors, and none of them is logged as one. TaskTimeout and WorkerProcessDied happen to an attempt;
+they are failures like others, and `Retries(on=…)` can name them.
 """
 
 from __future__ import annotations

@@ -52,8 +52,7 @@ def decode(data: bytes) -> Kept:
 def value_of(kept: Kept, task: str, task_id: str) -> msgspec.Raw:
     """The value, as JSON. Raises TaskFailed or TaskCancelled where there is none."""
     if kept.status == "failed":
-        tries = f"{kept.attempts} attempt" + ("s" if kept.attempts > 1 else "")
-        raise TaskFailed(f"{task} {task_id} failed after {tries}: {kept.error}", kept.trace)
+        raise TaskFailed(f"{task} {task_id}: {kept.error}", kept.trace)
     if kept.status in ("cancelled", "discarded"):
         why = f": {kept.error}" if kept.error else ""
         raise TaskCancelled(f"{task} {task_id} was {kept.status}{why}")

@@ -41,6 +41,7 @@ class Task(Generic[P, R]):
         self.name = names.check(name, "a task's name")
         self.definition = definition
         self.arguments = Arguments(function, name)
+        self.__name__ = name
         self.is_async = inspect.iscoroutinefunction(function)
         if definition.run == "loop" and not self.is_async:
             raise InvalidArgument(
@@ -198,15 +199,17 @@ class Task(Generic[P, R]):
 
     def _unique_name(self, data: bytes, args: Any, kwargs: Any) -> str:
         """By the key, if the task has a function for that; else by all arguments."""
-        if self.definition.unique_key is not None:
-            return f"{self.name}:{self.definition.unique_key(*args, **kwargs)}"
-        return f"{self.name}:{hashlib.blake2b(data, digest_size=16).hexdigest()}"
+        if self.definition.unique_key is None:
+            return f"{self.name}:{hashlib.blake2b(data, digest_size=16).hexdigest()}"
+        # None would be one name for all that have none.
+        key = self.definition.unique_key(*args, **kwargs)
+        return f"{self.name}:{names.check(key, f'the unique_key of task {self.name!r}')}"
 
     def _handles(self, queue: str, ids: Iterable[MessageId]) -> list[Handle[R]]:
         app, name, shape = self.app, self.name, self.arguments.result
         ttl_ms = self.definition.result_ttl_ms
-        made = [
-            Handle[R](app, name, queue, str(i), shape=shape, ttl_ms=ttl_ms, duplicate=i.duplicate)
+        made: list[Handle[R]] = [
+            Handle(app, name, queue, str(i), shape=shape, ttl_ms=ttl_ms, duplicate=i.duplicate)
             for i in ids
         ]
         if app.after_send is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import time
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from holdfast.client._async.waiting import wait_any
 from holdfast.errors import TryAgain
 from holdfast.worker.gate import Gate
 from holdfast.worker.shares import order
+from holdfast.worker.shares import portions as portions_of
 
 if TYPE_CHECKING:
     from holdfast.worker.worker import Worker
@@ -51,16 +53,22 @@ class Fetcher:
                 problem_wait = min(problem_wait * 2, 5.0)
 
     async def _fetch(self) -> bool:
-        """Take from the first queue that has something; else wait until one may have."""
-        worker = self._worker
-        names = order(worker.plan.shares, strict=worker.plan.strict)
+        """Take what there is room for, each queue's share of it; where there is nothing, wait until there may
+        be. Strict: from the first queue that has something."""
+        worker, strict = self._worker, self._worker.plan.strict
+        names = order(worker.plan.shares, strict=strict)
         alone = len(names) == 1 and not self._gate.limits(names[0])
         shut: dict[str, float] = {}
+        # As it is now: what is taken on the way leaves no room by itself, and others shall have theirs.
+        room, found = worker.room, False
+        apart = {name: worker.room_apart(name) for name in names}
+        portions = portions_of(worker.plan.shares, names)
         for name in names:
-            if worker.stopping or worker.room <= 0:
-                return False
+            if worker.stopping or room <= 0:
+                return found
             queue = self._queues[name]
-            wanted = min(worker.room, worker.room_apart(name))
+            portion = room if strict else math.ceil(room * portions[name])
+            wanted = min(portion, apart[name])
             count, wait = await self._gate.room(name, wanted) if wanted else (0, _BUSY_WAIT)
             if count == 0:
                 shut[name] = wait
@@ -72,7 +80,11 @@ class Fetcher:
                 await self._gate.unused(name, count - len(got))
             if got:
                 await worker.take(queue, got)
-                return True
+                if strict:
+                    return True
+                room, found = room - len(got), True
+        if found:
+            return True
         patience = min([self._patience(), *shut.values()])
         if len(shut) == len(names):
             await self._gate.opening(patience)

@@ -83,7 +83,6 @@ class Gate:
             closed = max(_patience(each) for each in refused.values())
             places_only = all(isinstance(r.need.limit, Concurrency) for r in refused.values())
             self._shut[queue] = now + closed, places_only
-            self._opened.clear()
         let_in = self._let_in[queue] = [holder for holder in holders if holder not in refused]
         return len(let_in), 0.0 if let_in else closed
 
@@ -102,6 +101,7 @@ class Gate:
         """Wait so long, or until a place falls free here."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._opened.wait(), seconds)
+        self._opened.clear()
 
     # ---- before running -------------------------------------------------------------------
 

@@ -90,7 +90,8 @@ class Child(asyncio.Protocol):
         self._process: asyncio.subprocess.Process | None = None
         self._closed = asyncio.Event()
 
-    async def start(self, module: str) -> None:
+    async def start(self, module: str, stdout: int | None = None) -> None:
+        """`stdout`: a file of ours that its output goes to, if not to our own."""
         ours, theirs = socket.socketpair()
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -98,6 +99,7 @@ class Child(asyncio.Protocol):
                 *(sys.executable, "-P", "-m", module, str(theirs.fileno())),
                 env=_environment(),
                 stdin=asyncio.subprocess.DEVNULL,
+                stdout=stdout,
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )

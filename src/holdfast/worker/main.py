@@ -53,6 +53,7 @@ class Process:
         self._config = config
         self.stopping = False
         self.started = False
+        self._leaving = False
         self._signals = 0
         self._stop: Callable[[orders.Word], None] | None = None
         self.status = 0
@@ -65,8 +66,8 @@ class Process:
                 return 0
             with asyncio.Runner(loop_factory=_loop_factory()) as runner:
                 runner.run(self._work(app))
-                # Closing waits for threads of handlers; those that hang would keep us here.
-                self.force(_FORCE_NOW)
+                # All is settled. Closing waits for threads of handlers; those that hang would keep us here.
+                self.force(_FORCE_NOW, self.status)
         except HoldfastError as error:
             self.tell(Failed(error.code, str(error), "\n".join(getattr(error, "__notes__", []))))
             return error.exit_status
@@ -102,6 +103,7 @@ class Process:
 
         def stop(word: orders.Word) -> None:
             loop.call_soon_threadsafe(worker.now if word == "now" else worker.quiet)
+            loop.call_soon_threadsafe(self.leave, "told")
 
         def started(_: Worker) -> None:
             self.started = True
@@ -116,6 +118,7 @@ class Process:
         watch = Watch(worker, self._config, self)
         try:
             await worker.run()
+            watch.idle()
         finally:
             watch.stop()
             await app.close_async()
@@ -142,17 +145,23 @@ class Process:
             with suppress(RuntimeError):  # the loop is closed: we are done
                 self._stop(word)
 
-    def force(self, seconds: float) -> None:
+    def leave(self, why: orders.Why, text: str = "") -> None:
+        """Tell the supervisor, once."""
+        if not self._leaving:
+            self._leaving = True
+            self.tell(orders.Leaving(why, text))
+
+    def force(self, seconds: float, status: int = BROKEN) -> None:
         """End by then, whatever hangs."""
-        timer = threading.Timer(seconds, self.end)
+        timer = threading.Timer(seconds, self.end, (status,))
         timer.daemon = True
         timer.start()
 
-    def end(self) -> NoReturn:
+    def end(self, status: int = BROKEN) -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):
                 stream.flush()
-        os._exit(self.status or self.BROKEN)
+        os._exit(status)
 
     def tell(self, message: orders.Told) -> None:
         with suppress(OSError):  # nobody is there to hear it

@@ -15,8 +15,10 @@ import logging
 import sys
 import time
 from collections import deque
+from collections.abc import Coroutine
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -46,18 +48,28 @@ class Processes:
         self._starting: dict[Process, asyncio.Task[None]] = {}
         self._waiting: deque[tuple[Piece, asyncio.Future[Process | None]]] = deque()
         self._pace = Pace(most)
-        self._busy = 0
+        self._taken = 0
         self._problem_wait = 0.0
         self._closed = asyncio.Event()
 
     @property
     def room(self) -> int:
         """How many more pieces there is a use for."""
-        waiting = len(self._waiting)
-        return self._pace.room(self._busy + waiting, waiting)
+        return self._pace.room(self._taken, len(self._waiting))
 
-    async def run(self, piece: Piece) -> Verdict:
+    def run(self, piece: Piece) -> Coroutine[Any, Any, Verdict]:
         """Runs the piece's task in a process; what is to become of it."""
+        # At once and not when the coroutine runs: until then the worker might take more.
+        self._taken += 1
+        return self._run(piece)
+
+    async def _run(self, piece: Piece) -> Verdict:
+        try:
+            return await self._judge(piece)
+        finally:
+            self._taken -= 1
+
+    async def _judge(self, piece: Piece) -> Verdict:
         attempt = piece.attempt
         try:
             process = self._idle.pop() if self._idle else await self._wait_for_one(piece)
@@ -65,11 +77,9 @@ class Processes:
             return attempt.failed(error.with_traceback(None))
         if process is None:
             return _unbegun(attempt)
-        self._busy += 1
         try:
             return await self._on(process, piece)
         finally:
-            self._busy -= 1
             self._pace.took(time.monotonic() - attempt.started)
             if process.fit:
                 self._give(process)

@@ -67,7 +67,7 @@ class Runner:
             job = self.spawn(self._await(piece))
             piece.stop = job.cancel
         elif attempt.task.definition.run == "process" and self._apart:
-            self.spawn(self._in_process(piece))
+            self.spawn(self._in_process(piece, self._processes.run(piece)))
             return
         else:
             piece.stop = _nothing
@@ -118,8 +118,8 @@ class Runner:
         for piece, value, error in self._threads.take():
             self._ended(piece, value, error)
 
-    async def _in_process(self, piece: Piece) -> None:
-        self._judged(piece, await self._processes.run(piece))
+    async def _in_process(self, piece: Piece, work: Coroutine[Any, Any, Verdict]) -> None:
+        self._judged(piece, await work)
 
     # ---- too long -------------------------------------------------------------------------
 

@@ -73,7 +73,8 @@ class Settler:
             self._timer.cancel()
         self._hurry()
         if self._task is not None:
-            await self._task
+            # Who waits may be told to wait no longer; settling goes on.
+            await asyncio.shield(self._task)
 
     async def _run(self) -> None:
         try:
@@ -108,10 +109,27 @@ class Settler:
                     for each in part:
                         await self._settle([[each]])
                 return
+        await self._wake(parts)
         for part, lost in zip(parts, answers, strict=True):
             stale = set(lost)
             for i, (piece, verdict) in enumerate(part):
                 self._settled(piece, verdict, i not in stale)
+
+    async def _wake(self, parts: list[list[Done]]) -> None:
+        """Who waits for a queue of several shards does so at its first one, and has to be told there of what
+        is to be had in others: what was given back, and the next one of a group."""
+        homes = {
+            piece.queue.name: piece.queue
+            for part in parts
+            for piece, verdict in part
+            if piece.delivery.shard
+            and (verdict.settlement.action != "ack" or piece.delivery.group is not None)
+        }
+        for queue in homes.values():
+            try:
+                await self._client.transport.run(calls.wake(await queue.ref(0)))
+            except HoldfastError as error:
+                log.debug("waking those who wait for %r: %s; they look again", queue.name, error)
 
     async def _calls(self, done: list[Done]) -> list[tuple[list[Done], Call[list[int]]]]:
         piece = done[0][0]

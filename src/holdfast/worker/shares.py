@@ -1,8 +1,9 @@
 """Which queues a worker serves, and in which order it looks at them.
 
 Weighted: each look goes through all queues in an order drawn at random, a queue of weight 3 being first three
-times as often as one of weight 1; so none starves. Strict: always in the order given, the next one only when
-those before it have nothing.
+times as often as one of weight 1, and takes from each its portion of what there is room for; what it does not
+need is for those after it. So none starves, and weights count whether tasks are taken singly or by hundreds.
+Strict: always in the order given, the next one only when those before it have nothing.
 """
 
 from __future__ import annotations
@@ -49,3 +50,15 @@ def order(shares: Sequence[Share], *, strict: bool) -> list[str]:
         return [share.queue for share in shares]
     drawn = sorted(shares, key=lambda share: random.random() ** (1 / share.weight), reverse=True)
     return [share.queue for share in drawn]
+
+
+def portions(shares: Sequence[Share], names: Sequence[str]) -> dict[str, float]:
+    """Which part of the room that is left each may take, where they are asked in this order: that of its
+    weight among those that have not been asked. The last may take all of it."""
+    weights = {share.queue: share.weight for share in shares}
+    left = sum(weights[name] for name in names)
+    found = {}
+    for name in names:
+        found[name] = weights[name] / left
+        left -= weights[name]
+    return found

@@ -80,7 +80,8 @@ class Worker(Child):
         self.vacated = asyncio.Event()
 
     async def begin(self) -> None:
-        await self.start("holdfast.worker.main")
+        # Where stdout is for JSON, what handlers print goes to stderr.
+        await self.start("holdfast.worker.main", 2 if self._config.json else None)
         self.send(self._config)
 
     def _hear(self, data: bytes) -> None:

@@ -26,6 +26,7 @@ class Turns:
     def __init__(self) -> None:
         self._next: dict[str, float] = {}
         self._took: dict[Limit, float] = {}
+        self._many = _REMEMBER
 
     def took(self, limit: Limit, seconds: float) -> None:
         """Something held a place under it for so long."""
@@ -48,7 +49,8 @@ class Turns:
         turn = max(self._next.get(name, 0.0) + apart, now + first)
         if turn > now + FURTHEST:
             return random.uniform(FURTHEST / 2, FURTHEST)
-        if len(self._next) > _REMEMBER:
+        if len(self._next) > self._many:
             self._next = {key: at for key, at in self._next.items() if at > now}
+            self._many = max(2 * len(self._next), _REMEMBER)
         self._next[name] = turn
         return turn - now

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.worker import memory
 from holdfast.worker.counts import Counts
-from holdfast.worker.orders import Config, Leaving, Progress, Why
+from holdfast.worker.orders import Config, Progress, Why
 
 if TYPE_CHECKING:
     from holdfast.worker.main import Process
@@ -53,8 +53,11 @@ class Watch:
         self._over.set()
         self._thread.join(5)
         self._tell_progress()
+
+    def idle(self) -> None:
+        """The worker has ended by itself, having nothing to do."""
         if not self._process.stopping:
-            self._leave("idle")
+            self._leave("idle", "there was nothing to do")
 
     def _run(self) -> None:
         while not self._over.wait(_TICK):
@@ -87,7 +90,7 @@ class Watch:
         self._leaving = True
         if not self._process.stopping:
             log.info("taking no more tasks: %s", text or why)
-        self._process.tell(Leaving(why, text))
+        self._process.leave(why, text)
         self._process.stop("quiet")
 
     def _give_up(self, why: str) -> None:

@@ -258,7 +258,7 @@ class Worker:
         """Begin with as many as there are places."""
         waiting, running, most = self._waiting, self.running, self.plan.concurrency
         assert self._runner is not None
-        while waiting and len(running) < most:
+        while waiting and len(running) < most and not self._stopping:
             piece = waiting.popleft()
             context = piece.attempt.context
             if piece.over:

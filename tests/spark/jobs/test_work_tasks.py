@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -22,19 +21,16 @@ from holdfast.spark.jobs.tasks import AppName
 from holdfast.spark.jobs.work import Plan
 from holdfast.spark.place import Place
 from tests.servers import wait_until
+from tests.spark.jobs.test_commands import last
 
 QUEUES = ("errands", "errands-aside")
 APP = AppName("errands:app")
 
 
 @pytest.fixture(scope="module")
-def errands(
-    spark: SparkSession, server_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Any]:
-    """The module, here and on the executors."""
-    file = tmp_path_factory.mktemp("shipped") / "errands.py"
-    shutil.copy(Path(__file__).with_name("errands.txt"), file)
-    spark.sparkContext.addPyFile(str(file))
+def errands(spark: SparkSession, server_url: str) -> Iterator[Any]:
+    """The module, here and on the executors, where Spark brings it."""
+    spark.sparkContext.addPyFile(str(Path(__file__).with_name("errands.py")))
     module = import_module("errands")
     module.app.connect_to(server_url, check="off")
     yield module
@@ -166,6 +162,17 @@ def test_a_task_whose_process_is_killed_comes_back_and_is_counted_as_an_attempt(
         spark, Plan(APP, [Place(server_url, None, "errands-deadly")], slots=1, idle=5, prefetch=1)
     )
     assert handle.result(0) == 2
+
+
+def test_the_command_takes_an_app_and_serves_all_of_its_queues(
+    errands: Any, server_url: str
+) -> None:
+    handle, aside = errands.add.send(1, 2), errands.one_at_a_time.send()
+    words = ("work", "errands:app", "--once", "--idle", "2s", "--url", server_url)
+    summary = last(*words)
+    assert [each["queue"] for each in summary["queues"]] == [*QUEUES, "errands-deadly"]
+    assert handle.result(0) == 3
+    assert aside.status() == "succeeded"
 
 
 def test_an_app_that_is_not_there_is_told_before_a_job_starts(

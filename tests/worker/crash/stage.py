@@ -80,9 +80,10 @@ class Stage:
 
     def start(self, *options: str, url: str | None = None) -> subprocess.Popen[bytes]:
         beside = str(Path(sys.executable).parent)
+        command = [sys.executable, "-m", "holdfast.cli", "worker", "tests.worker.crash.shop:app"]
+        command += ["--lease", f"{LEASE}s", "--log-level", "warning", *options]
         worker = subprocess.Popen(
-            [sys.executable, "-m", "holdfast.cli", "worker", "tests.worker.crash.shop:app"]
-            + ["--lease", f"{LEASE}s", "--log-level", "warning", *options],
+            command,
             cwd=ROOT,
             env={
                 **os.environ,

@@ -52,7 +52,7 @@ class Shards:
         return refs[shard] if shard < len(refs) else QueueRef(self.name, shard)
 
     def shard_of(self, name: str) -> QueueRef:
-        """Where what belongs to a message lies: its shard, by its id. Other names are at home in the first."""
+        """Where what belongs to a message lies: its shard, by its id. Other names live in the first."""
         tail = name.rpartition("-")[2] if name.count("-") == 2 else ""
         return self.ref(int(tail) if tail.isdigit() else 0)
 

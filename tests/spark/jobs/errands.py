@@ -1,21 +1,24 @@
 """An app as Spark's executors import it: a file that was shipped to them."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import signal
 import sys
 import time
+from typing import Any
 
 import holdfast
 from holdfast import Retries
 
 app = holdfast.App(queue="errands", retries=Retries(2, first=0.1, jitter=0))
 app.queue("errands", lease=20)
-started = []
+started: list[str] = []
 
 
 @app.on("worker_started")
-def note(worker) -> None:
+def note(worker: Any) -> None:
     started.append(worker.name)
 
 
