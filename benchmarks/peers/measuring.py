@@ -103,6 +103,6 @@ class _or_missing:  # noqa: N801 (reads as a clause of `with`)
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if not isinstance(error, NotMeasured):
             return False
-        pass
+        self.result.missing[self.side.name] = str(error)
         self.result.sides.pop(self.side.name, None)
         return True

@@ -242,7 +242,7 @@ def test_a_number_counts_once_and_the_clock_starts_when_the_harness_says_so(
 def test_a_worker_that_ends_is_said_to_with_its_last_words(server: Server) -> None:
     with stage(made_up("raise SystemExit('I cannot work like this')"), server) as on:
         on.start()
-        with pytest.raises(NotMeasured, match="I cannot work like this"):
+        with pytest.raises(NotMeasured, match="its worker ended: I cannot work like this"):
             on.hear("first", 20)
 
 
@@ -321,7 +321,9 @@ def test_the_sender_sends_what_it_is_asked_for(tmp_path: Path, how: str) -> None
     singles = [each for each in all_of_it if isinstance(each, int)]
     assert set(rates) == {"single", "bulk"}
     assert singles[:50] == list(range(50))
-    assert all_of_it[-1] == list(range(1000))
+    assert len(singles) >= 100  # the first fifty are not timed
+    assert all_of_it[len(singles) :] == [list(range(1000))] * (len(all_of_it) - len(singles))
+    assert len(all_of_it) - len(singles) >= 2
 
 
 @pytest.mark.usefixtures("as_ours")

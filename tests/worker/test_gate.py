@@ -581,3 +581,24 @@ def test_a_queue_shut_by_one_of_two_limits_does_not_keep_its_worker_busy(app: ho
 
     # Every 150 ms or so, two limits.
     assert 4 <= run(app, main) < 100
+
+
+def test_a_rate_that_is_used_up_keeps_no_places_taken(app: holdfast.App) -> None:
+    name = f"seats of {app.default_queue}"
+    app.queue(app.default_queue, limits=[Concurrency(2, name=name), Rate(1, per=3600)])
+
+    @app.task
+    async def one(n: int) -> None: ...
+
+    one.send_many([(n,) for n in range(3)])
+
+    async def main() -> None:
+        worker = Worker(app, Plan([Share(app.default_queue)], presence=False))
+        life = asyncio.ensure_future(worker.run())
+        async with asyncio.timeout(10):
+            while not worker.counts.total("succeeded") or held(app, name):
+                await asyncio.sleep(0.01)
+        worker.quiet()
+        await life
+
+    run(app, main)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
+import subprocess
+import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +20,7 @@ import holdfast
 from holdfast.worker import orders, supervisor
 from tests.conftest import Servers
 from tests.servers import wait_until
-from tests.worker.supervised import APP, Start, alive, crews
+from tests.worker.supervised import APP, SOURCE, Start, alive, crews
 
 
 @pytest.fixture
@@ -142,6 +146,8 @@ def test_a_signal_to_all_processes_at_once_counts_as_one(
         process.send_signal(signal.SIGTERM)
     crew.signal()
     crew.wait_for("stopping")
+    with pytest.raises(AssertionError, match="not within"):
+        wait_until(lambda: "given back" in crew.said, 0.5, "taken for a second signal")
     (tmp_path / "go").touch()
     assert crew.end() == 0
     assert crew.summary == {"wait_apart": _row(done=1), "wait_for": _row(done=1)}
@@ -240,6 +246,36 @@ def test_a_killed_worker_process_takes_its_own_processes_along(
     wait_until(lambda: not alive(apart), 20, "the end of the process")
 
 
+def test_work_goes_on_when_nobody_reads_its_output_any_more(
+    tmp_path: Path, start: Start, send: Send, queue: holdfast.Queue, url: str
+) -> None:
+    before = queue.stats().acked
+    read, write = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "holdfast.cli.main", "worker", "shop:app"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(SOURCE), "HOLDFAST_URL": url},
+        stdout=write,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        os.close(write)
+        assert os.read(read, 1000).startswith(b"shop:app on ")
+        os.close(read)
+        [child] = psutil.Process(process.pid).children()
+        child.kill()  # the replacement is news
+        wait_until(
+            lambda: child not in (now := psutil.Process(process.pid).children()) and now,
+            30,
+            "the replacement",
+        )
+        send("brief", n=1)
+        wait_until(lambda: queue.stats().acked > before, 30, "the task")
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
 # ---- limits -------------------------------------------------------------------------------
 
 
@@ -286,6 +322,31 @@ def test_a_memory_limit_that_the_app_itself_is_past_is_refused(start: Start) -> 
     crew = start("--memory-limit", "16M")
     assert crew.end() == 64
     assert "before it has done anything" in crew.said
+
+
+def test_each_process_serves_its_metrics_on_a_port_of_its_own(start: Start, send: Send) -> None:
+    port = _two_free_ports()
+    crew = start("--processes", "2", "--metrics-port", str(port))
+    crew.wait_for("started", 2)
+    for each in (port, port + 1):
+        with urllib.request.urlopen(f"http://127.0.0.1:{each}/metrics", timeout=10) as page:
+            assert b"holdfast_tasks" in page.read()
+    os.kill(crew.pids[0], signal.SIGKILL)
+    crew.wait_for("started", 3)
+    crew.signal()
+    assert crew.end() == 0
+
+
+def _two_free_ports() -> int:
+    while True:
+        with socket.socket() as one, socket.socket() as two:
+            one.bind(("127.0.0.1", 0))
+            port: int = one.getsockname()[1]
+            try:
+                two.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port
 
 
 # ---- what hangs ---------------------------------------------------------------------------

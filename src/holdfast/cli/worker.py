@@ -122,18 +122,18 @@ def worker(
 ) -> None:
     """Run the tasks of an app, until SIGTERM or Ctrl-C.
 
-    Coroutines run on the event loop, other functions in threads, those with run="process" in processes
-    of their own. Nothing is lost: a task is acked when it is done; what a killed worker had comes back
-    when its lease ends.
+    Coroutines run on the event loop, other functions in threads, and those with
+    run="process" in processes of their own. Nothing is lost: a task is acked when it is
+    done, and what a killed worker had comes back when its lease ends.
 
-    The first signal: no more tasks are taken, those that run may finish until --deadline, and what is
-    left is given back. The second: now. Processes that die are replaced.
+    The first signal: no more tasks are taken, those that run may finish until --deadline,
+    and what is left is given back. The second: now. Processes that die are replaced.
 
     \b
     holdfast worker shop.tasks:app
-    holdfast worker shop.tasks:app --queues emails:3,default --concurrency 50 --processes 2
-    holdfast worker shop.tasks:app --reload --log-level debug        while you write it
-    holdfast worker shop.tasks:app --once                            do what is there, and end
+    holdfast worker shop.tasks:app --queues emails:3,default -c 50 --processes 2
+    holdfast worker shop.tasks:app --reload --log-level debug   (while you write it)
+    holdfast worker shop.tasks:app --once                       (do what is there)
     """
     # Here, since no other command should wait for these to be imported.
     from holdfast.cli import worker_output

@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.cli import output
 from holdfast.cli.durations import show
-from holdfast.errors import FixTheCall, by_code
+from holdfast.errors import FixTheCall, TryAgain, by_code
 from holdfast.worker.orders import Config, Counts, Failed, Leaving, Progress, Started
 from holdfast.worker.supervisor import Changed, Ended, News, Stopping, status_text
 
@@ -26,16 +26,18 @@ class Shown:
         self._reload = reload
         self._began = time.monotonic()
         self._greeted = False
+        self._unseen = False
 
     def hear(self, news: News) -> None:
-        if self._json:
-            if not isinstance(news, Progress):
+        try:
+            if not self._json:
+                self._say(news)
+            elif not isinstance(news, Progress):
                 body: dict[str, Any] = msgspec.to_builtins(news)
                 output.emit({"event": body.pop("type"), **body})
-                output.flush()
-        else:
-            self._say(news)
             output.flush()
+        except BrokenPipeError:
+            self._unseen = True  # work goes on all the same
 
     def _say(self, news: News) -> None:
         match news:
@@ -76,14 +78,19 @@ class Shown:
     def _failed(self, news: Failed) -> None:
         if news.trace:
             output.note(news.trace, style="")
+        kind = by_code(news.code)
         # Else it is the error that the command ends with.
-        if self._reload or not issubclass(by_code(news.code), FixTheCall):
+        if self._reload or not issubclass(kind, FixTheCall):
             output.note(f"error: {news.text}", style="bold red")
-        if self._reload:
+        if issubclass(kind, TryAgain):
+            output.note("trying again")
+        elif self._reload:
             output.note("waiting for a file to change")
 
     def end(self, counts: Counts) -> None:
         """What was done, by task."""
+        if self._unseen:
+            return
         rows = {task or "(unknown task)": _row(moments) for task, moments in counts.items()}
         seconds = time.monotonic() - self._began
         if self._json:

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.errors import FixTheCall, HoldfastError, by_code
+from holdfast.errors import FixTheCall, HoldfastError, TryAgain, by_code
 from holdfast.worker import orders, reloading
 from holdfast.worker.line import Child
 from holdfast.worker.orders import Config, Counts, Failed, Leaving, Order, Progress, Started, Told
@@ -167,7 +167,7 @@ class Supervisor:
                 return
             if worker.reloaded or _is(worker, "max_tasks", "memory"):
                 continue
-            if self._folder is not None and not worker.started:
+            if self._folder is not None and not worker.started and not _may_pass(worker):
                 await _either(self._stop, self._changed)
                 continue
             failures = 0 if worker.started else failures + 1
@@ -199,7 +199,7 @@ class Supervisor:
 
     def _check(self, worker: Worker, failures: int) -> None:
         """Raises where there is no hope."""
-        if self._ever_started or not failures:
+        if self._ever_started or self._folder is not None or not failures:
             return
         if worker.failed is not None:
             error = by_code(worker.failed.code)(worker.failed.text)
@@ -279,6 +279,11 @@ def _add(sums: Counter[tuple[str, str]], worker: Worker) -> None:
 
 def _is(worker: Worker, *why: str) -> bool:
     return worker.leaving is not None and worker.leaving.why in why
+
+
+def _may_pass(worker: Worker) -> bool:
+    """It cannot start for a reason that is not in its code."""
+    return worker.failed is not None and issubclass(by_code(worker.failed.code), TryAgain)
 
 
 def status_text(status: int | None) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
-from holdfast import AsyncClient, AsyncQueue
+from holdfast import AsyncClient, AsyncQueue, Outgoing
 from tests.client.together import after
 
 
@@ -77,3 +78,25 @@ async def test_a_waiter_on_a_sharded_queue_is_woken_by_any_shard(
             d = await q.receive(wait=20)
         assert d is not None
         await d.ack()
+
+
+async def _ack(queue: str, receipt: str, client: AsyncClient) -> None:
+    await client.queue(queue).ack(receipt)
+
+
+async def test_the_next_of_a_group_wakes_a_waiter_on_a_sharded_queue(
+    hf: AsyncClient, q: AsyncQueue
+) -> None:
+    await q.configure(shards=4)
+    for n in range(6):
+        await q.send_many([Outgoing(b"x", group=f"g{n}"), Outgoing(b"y", group=f"g{n}")])
+        first = await q.receive()
+        assert first is not None
+        receipt = first.receipt
+        began = time.monotonic()
+        async with after(0.05, hf, partial(_ack, q.name, receipt)):
+            second = await q.receive(wait=20)
+        assert second is not None
+        # Unwoken, a waiter looks again after ten seconds.
+        assert time.monotonic() - began < 8
+        await second.ack()

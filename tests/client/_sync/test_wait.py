@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
-from holdfast import Client, Queue
+from holdfast import Client, Outgoing, Queue
 from tests.client.together import after_sync as after
 
 
@@ -74,3 +75,23 @@ def test_a_waiter_on_a_sharded_queue_is_woken_by_any_shard(hf: Client, q: Queue)
             d = q.receive(wait=20)
         assert d is not None
         d.ack()
+
+
+def _ack(queue: str, receipt: str, client: Client) -> None:
+    client.queue(queue).ack(receipt)
+
+
+def test_the_next_of_a_group_wakes_a_waiter_on_a_sharded_queue(hf: Client, q: Queue) -> None:
+    q.configure(shards=4)
+    for n in range(6):
+        q.send_many([Outgoing(b"x", group=f"g{n}"), Outgoing(b"y", group=f"g{n}")])
+        first = q.receive()
+        assert first is not None
+        receipt = first.receipt
+        began = time.monotonic()
+        with after(0.05, hf, partial(_ack, q.name, receipt)):
+            second = q.receive(wait=20)
+        assert second is not None
+        # Unwoken, a waiter looks again after ten seconds.
+        assert time.monotonic() - began < 8
+        second.ack()

@@ -22,6 +22,11 @@ def note(worker: Any) -> None:
     started.append(worker.name)
 
 
+def say(what: bytes) -> None:
+    """To whoever wants to know where a handler is."""
+    app.desk().client.queue("errands-said").send(what)
+
+
 @app.task
 def add(first: int, second: int) -> int:
     return first + second
@@ -73,8 +78,11 @@ def nap(until: float) -> str:
 
 @app.task(timeout=0.5, retries=0)
 def hangs() -> None:
-    while True:
-        time.sleep(0.02)
+    try:
+        while True:
+            time.sleep(0.02)
+    finally:
+        say(b"interrupted")
 
 
 @app.task(timeout=0.5, retries=0)
@@ -84,6 +92,7 @@ async def hangs_too() -> None:
 
 @app.task
 async def endless() -> None:
+    say(b"endless")
     await asyncio.sleep(600)
 
 

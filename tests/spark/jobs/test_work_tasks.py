@@ -15,6 +15,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import holdfast
+from holdfast.engine.keys import LimitRef
+from holdfast.engine.tasks import permit_concurrency
 from holdfast.errors import HoldfastError, InvalidArgument
 from holdfast.spark.jobs import work
 from holdfast.spark.jobs.tasks import AppName
@@ -35,6 +37,10 @@ def errands(spark: SparkSession, server_url: str) -> Iterator[Any]:
     module.app.connect_to(server_url, check="off")
     yield module
     module.app.close()
+
+
+def said(app: holdfast.App) -> list[bytes]:
+    return [message.body for message in app.desk().queue("errands-said").inspect("ready")]
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +74,7 @@ def sent(errands: Any, spark: SparkSession, server_url: str) -> SimpleNamespace:
     queue.send(b'{"task": "add", "args": {"first": "one"}}')
 
     def cancel() -> None:
-        wait_until(lambda: handles.endless.status() == "running", 60)
+        wait_until(lambda: b"endless" in said(e.app), 60)
         assert handles.endless.cancel()
 
     canceller = threading.Thread(target=cancel)
@@ -114,6 +120,7 @@ def test_a_handler_that_takes_too_long_is_ended(sent: SimpleNamespace) -> None:
     for handle in (sent.hangs, sent.hangs_too):
         with pytest.raises(holdfast.TaskFailed, match=r"longer than its timeout of 0\.5 s"):
             handle.result(0)
+    assert b"interrupted" in said(sent.app)
 
 
 def test_a_running_coroutine_is_cancelled(sent: SimpleNamespace) -> None:
@@ -130,6 +137,9 @@ def test_limits_are_kept(sent: SimpleNamespace) -> None:
     spans = sorted(tuple(handle.result(0)) for handle in sent.serial)
     ends = [end for _, end in spans]
     assert all(began >= end for (began, _), end in zip(spans[1:], ends, strict=False))
+    limit = LimitRef("concurrency:task/one_at_a_time/0")
+    free = permit_concurrency(limit, 1, 1, ["somebody else"])
+    assert sent.app.desk().client.transport.run(free).granted == 1
 
 
 def test_what_is_no_task_of_the_app_is_a_dead_letter(sent: SimpleNamespace) -> None:

@@ -87,7 +87,10 @@ class AsyncNode:
         return answer
 
     async def _block(
-        self, blocking: tuple[Argument, ...], seconds: float, commands: Sequence[tuple[Argument, ...]]
+        self,
+        blocking: tuple[Argument, ...],
+        seconds: float,
+        commands: Sequence[tuple[Argument, ...]],
     ) -> tuple[Any, list[Any]]:
         """One pipeline: the server goes on with the commands in the moment the blocking one is done.
         The end of the time is ours to watch, since the server looks at its own time-outs only ten

@@ -22,7 +22,10 @@ class AsyncSettling(AsyncShards):
 
     async def ack_many(self, deliveries: Iterable[Item]) -> list[Item]:
         """Settle many in one round trip. Returns those really removed, as they were given."""
-        return await self._settle(deliveries, calls.ack)
+        done = await self._settle(deliveries, calls.ack)
+        if len(self._refs) > 1 and any(_frees_a_group(item) for item in done):
+            await self._wake_home()
+        return done
 
     async def ack_batches(self, batches: Sequence[AsyncHandful]) -> list[list[int]]:
         """Settle all deliveries of each batch, by one receipt for it, in one round trip. For each:
@@ -120,6 +123,11 @@ class AsyncSettling(AsyncShards):
             found[0].append(item)
             found[1].append(wire)
         return [(await self.ref(shard), *by_shard[shard]) for shard in by_shard]
+
+
+def _frees_a_group(item: AsyncDelivery | str) -> bool:
+    """The next one of its group is to be had, where nobody waits. Of a bare receipt one cannot tell."""
+    return not isinstance(item, AsyncDelivery) or (item.shard > 0 and item.group is not None)
 
 
 def _whole_batch(items: Sequence[AsyncDelivery | str]) -> AsyncHandful | None:

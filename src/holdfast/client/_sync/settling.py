@@ -23,7 +23,10 @@ class Settling(Shards):
 
     def ack_many(self, deliveries: Iterable[Item]) -> list[Item]:
         """Settle many in one round trip. Returns those really removed, as they were given."""
-        return self._settle(deliveries, calls.ack)
+        done = self._settle(deliveries, calls.ack)
+        if len(self._refs) > 1 and any(_frees_a_group(item) for item in done):
+            self._wake_home()
+        return done
 
     def ack_batches(self, batches: Sequence[Handful]) -> list[list[int]]:
         """Settle all deliveries of each batch, by one receipt for it, in one round trip. For each:
@@ -116,6 +119,11 @@ class Settling(Shards):
             found[0].append(item)
             found[1].append(wire)
         return [(self.ref(shard), *by_shard[shard]) for shard in by_shard]
+
+
+def _frees_a_group(item: Delivery | str) -> bool:
+    """The next one of its group is to be had, where nobody waits. Of a bare receipt one cannot tell."""
+    return not isinstance(item, Delivery) or (item.shard > 0 and item.group is not None)
 
 
 def _whole_batch(items: Sequence[Delivery | str]) -> Handful | None:
