@@ -325,3 +325,25 @@ def test_a_rate_is_taken_between_two_writings_however_often_they_are_seen(
     looking = Looking(client)
     rates = [(w.tasks, w.failures) for _ in range(4) for w in looking.look().workers]
     assert rates == [(0, 0), (3, 1), (3, 1), (0, 0)]
+
+
+def test_what_is_sent_comes_in_and_only_what_is_acked_goes_out(
+    client: holdfast.Client, queue: holdfast.Queue
+) -> None:
+    looking = Looking(client)
+
+    def rates() -> tuple[bool, bool]:
+        """The server's clock has moved since the look before: rates are per time passed."""
+        before = queue.stats().now
+        wait_until(lambda: queue.stats().now > before)
+        [found] = [q for q in looking.look().queues if q.name == queue.name]
+        return found.arriving > 0, found.leaving > 0
+
+    queue.send_many([b"1", b"2"])
+    assert rates() == (False, False)  # nothing to compare with
+    queue.send(b"3")
+    assert rates() == (True, False)
+    queue.receive().bury("bad")  # type: ignore[union-attr]
+    assert rates() == (False, False)
+    queue.receive().ack()  # type: ignore[union-attr]
+    assert rates() == (False, True)

@@ -116,6 +116,12 @@ def test_a_wrong_app_has_no_traceback(worker: Worker) -> None:
     assert len(worker("shop.tasks:ap").stderr.decode().splitlines()) == 1
 
 
+def test_what_can_never_work_is_tried_once(worker: Worker, project: Path) -> None:
+    (project / "counted.py").write_text("open('tries', 'a').write('x')")
+    assert worker("counted:app").returncode == 64
+    assert (project / "tries").read_text() == "x"
+
+
 @pytest.mark.parametrize("target", ["shop.tasks:app", "shop.tasks"])
 def test_an_app_is_found_by_its_name_or_as_the_only_one(project: Path, target: str) -> None:
     sys.modules.pop("shop", None)

@@ -10,6 +10,7 @@ from holdfast.testing.plugin import (
     holdfast_app,
     holdfast_kit,
     holdfast_server,
+    pytest_runtest_call,
     pytest_runtest_teardown,
 )
 from tests.testing import shop
@@ -20,6 +21,7 @@ __all__ = [
     "holdfast_app",
     "holdfast_kit",
     "holdfast_server",
+    "pytest_runtest_call",
     "pytest_runtest_teardown",
 ]
 

@@ -56,6 +56,59 @@ def test_where(holdfast_server, worker_id, tmp_path_factory, n):
     assert project.left_running() == []
 
 
+def test_async_tests_leave_nothing_open_on_their_loops(project: Project) -> None:
+    project.tests("""
+import pytest
+from shop import app, welcome
+
+@pytest.fixture
+async def sent(holdfast_kit):
+    kit = holdfast_kit(app)
+    return await welcome.send_async(1), kit
+
+async def test_with_a_fixture(sent):
+    handle, kit = sent
+    await kit.run_async()
+    assert await handle.result_async(0) == "hi 1"
+
+async def test_alone(holdfast_app):
+    @holdfast_app.task
+    async def mine() -> None: ...
+
+    await mine.send_async()
+
+def test_plain(sent):
+    handle, kit = sent
+    kit.run()
+    assert handle.result(0) == "hi 1"
+""")
+    code, said = project.pytest()
+    assert code == 0, said
+    assert "3 passed" in said
+
+
+def test_also_where_the_loop_is_gone_with_the_test_itself(project: Project) -> None:
+    (project.folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    (project.folder / "conftest.py").write_text("""
+import asyncio
+
+def pytest_pyfunc_call(pyfuncitem):
+    asyncio.run(pyfuncitem.obj(pyfuncitem.funcargs["holdfast_kit"]))
+    return True
+""")
+    project.tests("""
+from shop import app, welcome
+
+async def test_with_a_runner_of_its_own(holdfast_kit):
+    kit = holdfast_kit(app)
+    await welcome.send_async(1)
+    assert (await kit.run_async()).succeeded == 1
+""")
+    code, said = project.pytest("-p", "no:asyncio")
+    assert code == 0, said
+    assert "1 passed" in said
+
+
 def test_a_second_kit_in_one_test_is_refused(project: Project) -> None:
     project.tests("""
 from shop import app

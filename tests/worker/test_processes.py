@@ -133,11 +133,13 @@ def test_middleware_in_the_worker_hears_values_and_errors() -> None:
         busy.double.send(21)
         busy.careless.send()
         busy.at_first.send("raise")
+        busy.at_first.send("Retry")
         run()
     finally:
         app.stack._listeners = before
     assert sorted(heard, key=str) == [
         ("ValueError", "at first"),
+        ("at_first", 2),
         ("at_first", 2),
         ("careless", "no number"),
         ("double", 42),
@@ -305,8 +307,14 @@ def test_what_no_process_has_begun_with_is_given_back_at_once(
 
 
 def test_there_are_never_more_processes_than_allowed() -> None:
-    handles = busy.nap.send_many([(0.2,)] * 6)
-    run(processes=2)
+    handles: list[Any] = []
+
+    async def during(worker: Worker) -> None:
+        worker._apart = frozenset()  # as where a queue has tasks of all kinds
+        handles.extend(await busy.nap.send_many_async([(0.2,)] * 6))
+        await until(lambda: worker.counts.total("succeeded") == 6, "all of them")
+
+    asyncio.run(working(busy.app, during, processes=2))
     assert len({handle.result(timeout=0) for handle in handles}) == 2
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 import holdfast
@@ -109,6 +110,8 @@ def test_a_mistake_in_the_new_code_is_shown_and_the_next_change_mends_it(
     [failed] = crew.wait_for("failed")
     assert "importing shop fails: SyntaxError" in failed["text"]
     assert "def oh no" in failed["trace"]
+    supervisor = psutil.Process(crew.process.pid)
+    wait_until(lambda: not supervisor.children(), 20, "both to fail")
     (tmp_path / "shop.py").write_text(APP.replace("return 1", "return 333"))
     crew.wait_for("started", 4)
     assert version(queue, url) == 333

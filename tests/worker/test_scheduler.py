@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,20 +25,11 @@ from holdfast.worker.shares import Share
 from holdfast.worker.worker import Worker
 from tests.conftest import SETTINGS, Servers
 from tests.servers import standalone_server, wait_until
+from tests.worker.limiting import run
 from tests.working import home
 
 EVERY_SECOND = "* * * * * *"
 LONG_AGO = timedelta(days=800)
-
-
-def run(app: holdfast.App, main: Callable[[], Awaitable[Any]]) -> Any:
-    async def whole() -> Any:
-        try:
-            return await main()
-        finally:
-            await app.close_async()
-
-    return asyncio.run(whole())
 
 
 def sent(app: holdfast.App) -> list[str]:

@@ -147,7 +147,7 @@ def test_a_signal_to_all_processes_at_once_counts_as_one(
     crew.signal()
     crew.wait_for("stopping")
     with pytest.raises(AssertionError, match="not within"):
-        wait_until(lambda: "given back" in crew.said, 0.5, "taken for a second signal")
+        wait_until(lambda: "given back" in crew.said, 2, "taken for a second signal")
     (tmp_path / "go").touch()
     assert crew.end() == 0
     assert crew.summary == {"wait_apart": _row(done=1), "wait_for": _row(done=1)}

@@ -9,7 +9,9 @@ pytest loads this file whatever is tested, so it imports nothing of Holdfast unt
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -84,9 +86,34 @@ def holdfast_app(_holdfast_url: str, request: pytest.FixtureRequest) -> Iterator
     app.close()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """What an async test leaves open is closed on its own loop, whoever runs that, before it is gone."""
+    test = getattr(item, "obj", None)
+    if item.stash.get(_APPS, None) is None or not inspect.iscoroutinefunction(test):
+        return (yield)
+    item.obj = _closing(test, item.stash[_APPS])  # type: ignore[attr-defined]
+    try:
+        return (yield)
+    finally:
+        item.obj = test  # type: ignore[attr-defined]
+
+
+def _closing(test: Callable[..., Awaitable[Any]], apps: list[App]) -> Callable[..., Any]:
+    @wraps(test)
+    async def closing(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return await test(*args, **kwargs)
+        finally:
+            for app in apps:
+                await app.close_async()
+
+    return closing
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Before any fixture ends: the loop of an async test is a fixture too, and ends before ours."""
+    """The same for what async fixtures have opened: before any fixture ends, since loops are fixtures too."""
     for app in item.stash.get(_APPS, []):
         for loop in list(app._desks):
             if not loop.is_closed() and not loop.is_running():

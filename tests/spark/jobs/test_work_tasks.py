@@ -22,6 +22,7 @@ from holdfast.spark.jobs import work
 from holdfast.spark.jobs.tasks import AppName
 from holdfast.spark.jobs.work import Plan
 from holdfast.spark.place import Place
+from holdfast.tasks.limits import of_call
 from tests.servers import wait_until
 from tests.spark.jobs.test_commands import last
 
@@ -137,8 +138,9 @@ def test_limits_are_kept(sent: SimpleNamespace) -> None:
     spans = sorted(tuple(handle.result(0)) for handle in sent.serial)
     ends = [end for _, end in spans]
     assert all(began >= end for (began, _), end in zip(spans[1:], ends, strict=False))
-    limit = LimitRef("concurrency:task/one_at_a_time/0")
-    free = permit_concurrency(limit, 1, 1, ["somebody else"])
+    limits = sent.app.tasks["one_at_a_time"].definition.limits
+    [need] = of_call("one_at_a_time", limits, (), {})
+    free = permit_concurrency(LimitRef(need.name), 1, 1, ["somebody else"])
     assert sent.app.desk().client.transport.run(free).granted == 1
 
 
