@@ -26,9 +26,9 @@ _START_SECONDS = 30.0
 class Plan:
     """How much of everything: a full run's, or a quick one's."""
 
-    send_ms: int = 1_000
-    drain_seconds: float = 2.0
-    paced: int = 450
+    send_ms: int = 700
+    drain_seconds: float = 1.5
+    paced: int = 350
     paced_warm: int = 50
     least: int = 300
     most: int = 60_000

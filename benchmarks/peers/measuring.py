@@ -51,7 +51,7 @@ def _installed(run: Run, sides: list[Side], result: PeersResult) -> list[Side]:
 
 def _rounds(run: Run, present: Callable[[], list[Side]], result: PeersResult) -> None:
     plan = laps.QUICK if run.quick else laps.Plan()
-    rounds = run.choose(3, 1)
+    rounds = run.choose(5, 1)
     tasks = dict.fromkeys(result.sides, plan.least)
     with running("fast", tcp=True) as server:
         if not run.quick:

@@ -76,6 +76,14 @@ WRONG: dict[str, list[tuple[Any, ...]]] = {
     ],
     "remove": [(), ("short",)],
     "reschedule": [(), ("short", "+5"), (ID, ""), (ID, "+x"), (ID, "~5")],
+    "send_one": [
+        (),
+        ("s", "1", "0"),
+        ("s", "1", "0", "short"),
+        ("s", "1", "0", b"\x0a" + ENVELOPE[1:]),
+        ("s", "1", "0", b"\0\x02" + ENVELOPE[2:]),
+        ("s", "1", "0", ENVELOPE, ENVELOPE),
+    ],
     "send": [
         (),
         ("", "0", "0", "plain"),

@@ -1,4 +1,4 @@
-"""Places under limits of concurrency: kept as long as they are needed, and free afterwards whatever happens."""
+"""Places under limits of concurrency: kept as long as they are needed, and free afterwards, come what may."""
 
 from __future__ import annotations
 

@@ -173,6 +173,12 @@ def send(
     return Call("send", ref, args, lambda reply: replies.sent(reply, n, ref.shard), repeat)
 
 
+def send_one(ref: QueueRef, envelope: bytes, sender: str, number: int) -> Call[replies.Sent]:
+    """As send, for one message without due time and dedup id."""
+    parse = replies.sent_one_to(ref.shard)
+    return Call("send_one", ref, (sender, number, 0, envelope), parse, Repeat.BY_NAME)
+
+
 def send_plain(
     ref: QueueRef, bodies: Sequence[bytes], sender: str, number: int
 ) -> Call[replies.Sent]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
 from datetime import datetime
+from functools import partial
+from struct import Struct
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -50,6 +53,19 @@ def sent(reply: list[Any], n: int, shard: int) -> Sent:
             ids.append(MessageId(f"{ms}-{seq}{tail}"))
             seq += 1
     return Sent(ids, bool(waits), shards)
+
+
+_ONE = Struct(">6sIBH")
+
+
+def sent_one(reply: bytes, tail: str = "") -> Sent:
+    ms, seq, waits, shards = _ONE.unpack(reply)
+    return Sent([MessageId(f"{int.from_bytes(ms, 'big')}-{seq}{tail}")], waits == 1, shards)
+
+
+def sent_one_to(shard: int) -> Callable[[bytes], Sent]:
+    """Reads the answer of that shard."""
+    return partial(sent_one, tail=f"-{shard}") if shard else sent_one
 
 
 class Received(NamedTuple):

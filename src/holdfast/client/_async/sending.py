@@ -13,6 +13,7 @@ from holdfast.client.io_async import Producer
 from holdfast.client.sender import CallName
 from holdfast.engine import calls, replies
 from holdfast.engine.calls import Packed
+from holdfast.engine.keys import QueueRef
 from holdfast.message import Codec, MessageId, Outgoing
 from holdfast.settings import Seconds
 
@@ -100,7 +101,7 @@ class AsyncSending(AsyncShards):
         refs = await self._shards()
         await self._register()
         if len(refs) == 1:
-            return await self._send_to(0, partial(calls.send, refs[0], messages), name)
+            return await self._send_to(0, _builder(refs[0], messages), name)
         by_shard: dict[int, list[int]] = {}
         self._turn += 1
         # A repetition must come to the shard that knows it.
@@ -111,7 +112,7 @@ class AsyncSending(AsyncShards):
         ids: dict[int, MessageId] = {}
         for shard, places in by_shard.items():
             part = [messages[i] for i in places]
-            sent = await self._send_to(shard, partial(calls.send, refs[shard], part), name)
+            sent = await self._send_to(shard, _builder(refs[shard], part), name)
             ids |= zip(places, sent, strict=True)
         return [ids[i] for i in range(len(messages))]
 
@@ -126,3 +127,12 @@ class AsyncSending(AsyncShards):
             await self._wake_home()
         self._set_shards(sent.shards)
         return sent.ids
+
+
+def _builder(
+    ref: QueueRef, messages: Sequence[Packed]
+) -> Callable[[str, int], calls.Call[replies.Sent]]:
+    first = messages[0]
+    if len(messages) == 1 and not first.when and not first.dedup_id:
+        return partial(calls.send_one, ref, first.envelope)
+    return partial(calls.send, ref, messages)

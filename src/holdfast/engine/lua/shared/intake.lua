@@ -1,19 +1,20 @@
 --[[ What comes in, by send or publish: parsed, named, and stored; and the memory of a sender's last call,
   by which a call whose answer was lost is not carried out twice.                               ]]
 
-local KEEP_ANSWER_MS = 60000
+HF.KEEP_ANSWER_MS = 60000
 
 -- The answer to this very call, if it was carried out already and the caller asks for that.
 function HF.answered(base, args)
   if args[1] == '' or args[3] ~= '1' then return nil end
   local kept = redis.call('GET', base .. K.last_send .. args[1])
-  local last = kept and cmsgpack.unpack(kept)
+  -- What send_one keeps has another form, and begins with a zero.
+  local last = kept and string.byte(kept, 1) ~= 0 and cmsgpack.unpack(kept)
   return last and last[1] == args[2] and last[2] or nil
 end
 
 function HF.remember(base, args, reply)
   if args[1] == '' then return end
-  redis.call('SET', base .. K.last_send .. args[1], cmsgpack.pack({ args[2], reply }), 'PX', KEEP_ANSWER_MS)
+  redis.call('SET', base .. K.last_send .. args[1], cmsgpack.pack({ args[2], reply }), 'PX', HF.KEEP_ANSWER_MS)
 end
 
 -- Arguments for each message, by form.

@@ -68,6 +68,31 @@ function HF.save(q)
     q.reserved))
 end
 
+-- What one plain message more has to know, without unpacking all of the state: ms, seq, levels, waiting,
+-- listening, clock, sent. Nil for a queue that has none yet, or one of an older revision. The places in the
+-- string are those of STATE.
+function HF.glance(base)
+  local field = redis.call('HMGET', base, 'state', 'settings')
+  local s = field[1]
+  if not s or #s ~= SIZE then return nil end
+  local ms, seq = struct.unpack('>I6I6', s)
+  local levels, waiting, listening = struct.unpack('>I6xxxxxxI6xxxxxxI6', s, 25)
+  local now, sent = struct.unpack('>I6I6', s, 79)
+  if now == 0 then
+    local t = redis.call('TIME')
+    now = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return { base = base, state = s, settings = settings_of(field[2]), ms = ms, seq = seq, levels = levels,
+    waiting = waiting, listening = listening, now = now, sent = sent }
+end
+
+-- The state with that message counted.
+function HF.save_glance(g, ms, seq)
+  local s, pack, sub = g.state, struct.pack, string.sub
+  redis.call('HSET', g.base, 'state', pack('>I6I6', ms, seq) .. sub(s, 13, 24) .. pack('>I6', g.levels)
+    .. sub(s, 31, 84) .. pack('>I6', g.sent + 1) .. sub(s, 91))
+end
+
 -- How long a delivery is leased: what was asked for (ms; 0: until settled), the queue's setting (-1), or
 -- that only if somebody set it (-2).
 function HF.lease_for(q, asked)
