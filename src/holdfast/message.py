@@ -178,6 +178,13 @@ def envelope(
     return _ENVELOPE.pack(priority, flags, crc32(content, seed)) + content
 
 
+def plain_envelope(body: bytes) -> bytes:
+    """The envelope of one body about which nothing else is said."""
+    if len(body) > MAX_BODY:
+        body_bytes(body)  # raises, and says so
+    return _ENVELOPE.pack(0, 0, crc32(body, _PLAIN)) + body
+
+
 def plain_envelopes(bodies: Sequence[bytes]) -> list[bytes]:
     """Envelopes of bodies about which nothing else is said: the common case, made cheap."""
     if max(map(len, bodies)) > MAX_BODY:
@@ -320,6 +327,8 @@ class Message:
 
     @property
     def attributes(self) -> dict[str, str]:
+        if not self._record[13] & _ATTRIBUTES:
+            return {}
         start, end = self._content_at(_ATTRIBUTES)
         return msgspec.msgpack.decode(self._record[start:end], type=dict[str, str]) if end else {}
 

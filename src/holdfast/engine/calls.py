@@ -26,6 +26,7 @@ from holdfast.message import (
     Outgoing,
     State,
     envelope,
+    plain_envelope,
     plain_envelopes,
 )
 from holdfast.settings import IF_SET, MAX_MS, Lease, Seconds, milliseconds, whole
@@ -134,7 +135,7 @@ class Packed:
 
 def pack_plain(body: bytes) -> Packed:
     """As pack, for bytes about which nothing else is said."""
-    return Packed(plain_envelopes([body])[0])
+    return Packed(plain_envelope(body))
 
 
 def pack(message: Any, codec: Codec[Any] | None = None, unique: str | None = None) -> Packed:

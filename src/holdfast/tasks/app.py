@@ -167,10 +167,10 @@ class App:
     ) -> Callable[[Any], Task[Any, Any]]:
         """Run a task whenever the time matches, once per tick however many workers there are.
 
-        Over a function, with the options of `task`, or over a task. `expression`: cron's five fields; six with
-        seconds first; or @hourly, @daily, @weekly, @monthly, @yearly. `tz`: whose clock. `missed`: what to
-        do about a tick at which no worker was there, nor within ten seconds after it: "skip" it, or "run"
-        the last one late.
+        Over a function, with the options of `task`, or over a task. `expression`: cron's five fields; six
+        with seconds first; or @hourly, @daily, @weekly, @monthly, @yearly. `tz`: whose clock. `missed`:
+        what to do about a tick at which no worker was there, nor within ten seconds after it: "skip" it, or
+        "run" the last one late.
         """
 
         def add(function: Any) -> Task[Any, Any]:

@@ -31,7 +31,6 @@ class Handle(Generic[R]):
         task: str,
         queue: str,
         id: str,
-        *,
         shape: Shape,
         ttl_ms: int,
         duplicate: bool = False,

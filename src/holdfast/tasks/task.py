@@ -133,7 +133,7 @@ class Task(Generic[P, R]):
             message_id = desk.send(queue, body)
         else:
             [message_id] = desk.send_packed(queue, [self.pack(said, args, kwargs)])
-        return self._handles(queue, [message_id])[0]
+        return self._handle(queue, message_id)
 
     async def _send_async(self, said: Sending, args: Any, kwargs: Any) -> Handle[R]:
         desk, queue = self.app.desk_async(), said.queue or self.definition.queue
@@ -142,7 +142,7 @@ class Task(Generic[P, R]):
             message_id = await desk.send(queue, body)
         else:
             [message_id] = await desk.send_packed(queue, [self.pack(said, args, kwargs)])
-        return self._handles(queue, [message_id])[0]
+        return self._handle(queue, message_id)
 
     def _prepare_many(self, many: Iterable[Call]) -> tuple[str, list[Packed], list[bytes] | None]:
         """Where to, and either messages or, in the common case, bodies alone."""
@@ -205,15 +205,16 @@ class Task(Generic[P, R]):
         key = self.definition.unique_key(*args, **kwargs)
         return f"{self.name}:{names.check(key, f'the unique_key of task {self.name!r}')}"
 
+    def _handle(self, queue: str, message_id: MessageId) -> Handle[R]:
+        return self._handles(queue, (message_id,))[0]
+
     def _handles(self, queue: str, ids: Iterable[MessageId]) -> list[Handle[R]]:
-        app, name, shape = self.app, self.name, self.arguments.result
-        ttl_ms = self.definition.result_ttl_ms
+        shape, ttl_ms = self.arguments.result, self.definition.result_ttl_ms
         made: list[Handle[R]] = [
-            Handle(app, name, queue, str(i), shape=shape, ttl_ms=ttl_ms, duplicate=i.duplicate)
-            for i in ids
+            Handle(self.app, self.name, queue, str(i), shape, ttl_ms, i.duplicate) for i in ids
         ]
-        if app.after_send is not None:
-            app.after_send(queue)
+        if self.app.after_send is not None:
+            self.app.after_send(queue)
         return made
 
     def __repr__(self) -> str:

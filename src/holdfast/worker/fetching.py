@@ -89,7 +89,8 @@ class Fetcher:
         if len(shut) == len(names):
             await self._gate.opening(patience)
         elif not alone:
-            await wait_any([self._queues[name] for name in names if name not in shut], patience)
+            # Then there is something to do, whoever will be faster.
+            return await wait_any([q for n, q in self._queues.items() if n not in shut], patience)
         return False
 
     def _patience(self) -> float:

@@ -44,6 +44,7 @@ class Runner:
         self._ended = ended
         self._judged = judged
         self._jobs: set[asyncio.Task[Any]] = set()
+        self._handlers: dict[Piece, asyncio.Task[None]] = {}
         self._context = copy_context()
         self._threads = Threads(plan.concurrency, self._call, self._from_thread)
         self._processes = Processes(plan.target, plan.processes or os.cpu_count() or 1)
@@ -64,7 +65,8 @@ class Runner:
         if self._stack.listens("started"):
             self._stack.tell("started", attempt.context)
         if attempt.task.is_async:
-            job = self.spawn(self._await(piece))
+            job = self._loop.create_task(self._await(piece), context=self._context.copy())
+            self._handlers[piece] = job
             piece.stop = job.cancel
         elif attempt.task.definition.run == "process" and self._apart:
             self.spawn(self._in_process(piece, self._processes.run(piece)))
@@ -100,6 +102,8 @@ class Runner:
             error = raised
         finally:
             contexts.leave(token)
+        # By hand, and not by a callback: that would be another turn of the loop for each task.
+        del self._handlers[piece]
         self._ended(piece, value, error)
 
     def _call(self, piece: Piece) -> Any:
@@ -160,10 +164,11 @@ class Runner:
     async def close(self) -> None:
         await self._processes.close()
         self._threads.close()
-        for job in self._jobs:
+        jobs = {*self._jobs, *self._handlers.values()}
+        for job in jobs:
             job.cancel()
-        if self._jobs:
-            await asyncio.wait(self._jobs, timeout=_HEED)
+        if jobs:
+            await asyncio.wait(jobs, timeout=_HEED)
 
 
 def _nothing() -> None:

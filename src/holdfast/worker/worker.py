@@ -272,7 +272,7 @@ class Worker:
                 if piece.attempt.task.definition.unique == "queued":
                     self._runner.spawn(self._unname(piece))
                 self._runner.begin(piece)
-        if self.room > 0:
+        if not self._room.is_set() and self.room > 0:
             self._room.set()
 
     async def _unname(self, piece: Piece) -> None:
@@ -326,7 +326,7 @@ class Worker:
         self.held.pop(piece, None)
         if piece.holds:
             self._leave(piece)
-        if self.room > 0 or not self.held:
+        if not self._room.is_set() and (not self.held or self.room > 0):
             self._room.set()
 
     # ---- told by the keeper of leases -----------------------------------------------------

@@ -134,6 +134,7 @@ def _builder(
     ref: QueueRef, messages: Sequence[Packed]
 ) -> Callable[[str, int], calls.Call[replies.Sent]]:
     first = messages[0]
-    if len(messages) == 1 and not first.when and not first.dedup_id:
+    # The second byte tells what else is in it: a unique name, of which a short answer could say nothing.
+    if len(messages) == 1 and not first.when and not first.dedup_id and first.envelope[1] <= 1:
         return partial(calls.send_one, ref, first.envelope)
     return partial(calls.send, ref, messages)

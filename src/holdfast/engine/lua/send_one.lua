@@ -39,12 +39,13 @@ function T.send_one(keys, args)
   end
   local ms, seq = math.max(g.now, g.ms), 0
   if ms == g.ms then seq = g.seq + 1 end
-  HF.fit_wake(g)
-  redis.call('RPUSH', base .. K.ready .. level, struct.pack('>I6I4I2c0', ms, seq, 0, envelope))
+  local waits = g.waiting > g.now
+  if waits then HF.fit_wake(g) end
+  redis.call('RPUSH', base .. K.ready .. level, struct.pack('>I6I4I2', ms, seq, 0) .. envelope)
   HF.mark_level(g, level)
-  HF.wake(g)
+  if waits then HF.wake(g) end
   HF.save_glance(g, ms, seq)
-  local reply = struct.pack(REPLY, ms, seq, g.waiting > g.now and 1 or 0, settings.shards)
+  local reply = struct.pack(REPLY, ms, seq, waits and 1 or 0, settings.shards)
   if args[1] ~= '' then redis.call('SET', memory, MARK .. reply .. args[2], 'PX', HF.KEEP_ANSWER_MS) end
   return reply
 end

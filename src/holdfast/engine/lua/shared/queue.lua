@@ -82,8 +82,9 @@ function HF.glance(base)
     local t = redis.call('TIME')
     now = t[1] * 1000 + math.floor(t[2] / 1000)
   end
-  return { base = base, state = s, settings = settings_of(field[2]), ms = ms, seq = seq, levels = levels,
-    waiting = waiting, listening = listening, now = now, sent = sent }
+  local text = field[2]
+  return { base = base, state = s, settings = text and (remembered[text] or settings_of(text)) or HF.DEFAULTS,
+    ms = ms, seq = seq, levels = levels, waiting = waiting, listening = listening, now = now, sent = sent }
 end
 
 -- The state with that message counted.
