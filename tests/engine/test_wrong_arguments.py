@@ -83,6 +83,7 @@ WRONG: dict[str, list[tuple[Any, ...]]] = {
         ("s", "1", "0", b"\x0a" + ENVELOPE[1:]),
         ("s", "1", "0", b"\0\x02" + ENVELOPE[2:]),
         ("s", "1", "0", ENVELOPE, ENVELOPE),
+        ("s", "1", "0", b"\0\x08" + ENVELOPE[2:] + b"\0\x01u"),
     ],
     "send": [
         (),

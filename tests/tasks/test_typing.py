@@ -59,8 +59,12 @@ def check(text: str, folder: Path) -> str:
     file = folder / "shop.py"
     file.write_text(text)
     config = folder / "mypy.ini"
-    config.write_text(f"[mypy]\nmypy_path = {ROOT / 'src'}\nstrict = true\nfollow_imports = silent\n")
-    said, problems, _ = api.run(["--config-file", str(config), "--cache-dir", str(folder / "c"), str(file)])
+    config.write_text(
+        f"[mypy]\nmypy_path = {ROOT / 'src'}\nstrict = true\nfollow_imports = silent\n"
+    )
+    said, problems, _ = api.run(
+        ["--config-file", str(config), "--cache-dir", str(folder / "c"), str(file)]
+    )
     assert not problems
     return said
 
@@ -74,4 +78,6 @@ def test_right_calls_pass_and_wrong_ones_are_told(tmp_path: Path) -> None:
             call,
             said,
         )
-    assert not [line for line in lines if "error:" in line and int(line.split(":")[1]) < first], said
+    assert not [line for line in lines if "error:" in line and int(line.split(":")[1]) < first], (
+        said
+    )

@@ -193,3 +193,26 @@ def test_an_attempt_has_one_trace_however_often_one_asks() -> None:
     context = Context("1-1", "t", "q", 1, attributes={"traceparent": PARENT})
     assert known(context) is known(context) is not None
     assert known(Context("1-1", "t", "q", 1)) is None
+
+
+def test_the_steps_of_a_flow_are_in_one_trace(app: holdfast.App) -> None:
+    app.add(Propagation())
+    seen: list[str] = []
+
+    @app.task
+    def first() -> int:
+        trace = current_trace()
+        assert trace is not None
+        seen.append(trace.trace_id)
+        return 1
+
+    @app.task
+    async def second(n: int) -> None:
+        trace = current_trace()
+        assert trace is not None
+        seen.append(trace.trace_id)
+
+    holdfast.chain(first.job(), second.job()).send()
+    work(app)
+    assert len(seen) == 2
+    assert len(set(seen)) == 1

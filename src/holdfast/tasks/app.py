@@ -261,7 +261,7 @@ class App:
             if self._desk is None or self._pid != os.getpid():
                 self._check_url()
                 self._desk, self._pid = (
-                    Desk(self.connecting(self._url, **self._options)),
+                    Desk(self.connecting(self._url, **self._options), self.stack),
                     os.getpid(),
                 )
             return self._desk
@@ -272,7 +272,8 @@ class App:
         found = self._desks.get(loop)
         if found is None:
             self._check_url()
-            found = self._desks[loop] = AsyncDesk(self.connecting_async(self._url, **self._options))
+            client = self.connecting_async(self._url, **self._options)
+            found = self._desks[loop] = AsyncDesk(client, self.stack)
         return found
 
     @property

@@ -16,6 +16,7 @@ from holdfast.client._async.delivery import AsyncDelivery
 from holdfast.client._async.queue import AsyncQueue
 from holdfast.engine.tasks import settle
 from holdfast.errors import HoldfastError
+from holdfast.tasks import context as contexts
 from holdfast.tasks._async.desk import AsyncDesk
 from holdfast.tasks.attempt import Attempt, Verdict
 from holdfast.tasks.context import Context
@@ -94,6 +95,8 @@ class Ending:
 
     async def _follow(self, piece: Piece, verdict: Verdict) -> None:
         wait = 0.1
+        # What is sent now is sent by this task, as middleware sees it.
+        contexts.enter(piece.attempt.context)
         try:
             while not piece.attempt.context.lost:
                 try:

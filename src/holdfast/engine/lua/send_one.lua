@@ -14,6 +14,9 @@ local REPLY = '>I6I4BI2'
 local MARK, SIZE = '\0', 14
 
 local function long_way(keys, args)
+  if #args[4] > 1 and string.byte(args[4], 2) >= HF.UNIQUE then
+    error({ err = 'INVALID a message with a unique name goes by send, whose answer can say that it is a duplicate' })
+  end
   local reply = T.send(keys, { args[1], args[2], args[3], 'plain', args[4] })
   return struct.pack(REPLY, reply[1], reply[2], reply[3], reply[4])
 end

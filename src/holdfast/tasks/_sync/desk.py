@@ -30,6 +30,7 @@ from holdfast.tasks.body import (
     encode,
     encode_items,
 )
+from holdfast.tasks.middleware import Sending, Stack
 from holdfast.tasks.results import Kept
 from holdfast.tasks.results import encode as encode_kept
 
@@ -43,8 +44,9 @@ _LOOK_AGAIN = 10.0
 
 
 class Desk:
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, stack: Stack | None = None) -> None:
         self.client = client
+        self._stack = stack or Stack()
         self._queues: dict[str, Queue] = {}
 
     def queue(self, name: str) -> Queue:
@@ -86,7 +88,10 @@ class Desk:
         while items:
             head, *rest = items
             if isinstance(head, Step):
-                out.setdefault(head.queue, []).append(_packed(flow, head, rest, value))
+                attributes: dict[str, str] = {}
+                self._stack.tell("sending", Sending(head.task, head.queue, attributes))
+                step = _packed(flow, head, rest, value, attributes)
+                out.setdefault(head.queue, []).append(step)
                 return
             ref = keys.FlowRef(flow.id)
             if isinstance(head, All):
@@ -169,7 +174,9 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _packed(flow: Flow, step: Step, rest: list[Item], value: bytes | None) -> Packed:
+def _packed(
+    flow: Flow, step: Step, rest: list[Item], value: bytes | None, attributes: dict[str, str]
+) -> Packed:
     if step.into and value is None:
         raise InvalidArgument(f"{step.task!r} is the first step and has nothing to take")
     args = step.called_with(value) if value is not None else step.args
@@ -179,6 +186,7 @@ def _packed(flow: Flow, step: Step, rest: list[Item], value: bytes | None) -> Pa
         body,
         delay=delay,
         priority=step.priority,
+        attributes=attributes or None,
         group=step.group or None,
         dedup_id=step.key,
         dedup_window=_KNOW_STEP,
