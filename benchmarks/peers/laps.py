@@ -1,6 +1,5 @@
-"""One lap: what one side does in one round, from sending to the latency of a worker that has warmed up.
+"""One lap: what one side does in one round, from a full queue to the latency of a worker that has warmed up.
 
-    send for a while, one by one and in bulk    → single, bulk     (emptied again)
     send N, then start the worker               → drain, CPU, commands
     send at a fixed rate to that same worker    → latency
 
@@ -13,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import quantiles
 
+from benchmarks.peers.sending import Rates
 from benchmarks.peers.sides import Side
 from benchmarks.peers.stage import NotMeasured, Stage, stage
 from benchmarks.servers import Server
@@ -26,7 +26,8 @@ _START_SECONDS = 30.0
 class Plan:
     """How much of everything: a full run's, or a quick one's."""
 
-    send_ms: int = 700
+    turns: int = 8
+    turn_ms: int = 100
     drain_seconds: float = 1.5
     paced: int = 350
     paced_warm: int = 50
@@ -34,7 +35,7 @@ class Plan:
     most: int = 60_000
 
 
-QUICK = Plan(send_ms=150, drain_seconds=0.2, paced=60, paced_warm=10, least=120, most=2_000)
+QUICK = Plan(turns=2, turn_ms=60, drain_seconds=0.2, paced=60, paced_warm=10, least=120, most=2_000)
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,13 @@ def size(plan: Plan, drain: float) -> int:
 
 
 def run_lap(
-    side: Side, server: Server, plan: Plan, tasks: int, tick: Callable[[], None] = lambda: None
+    side: Side,
+    server: Server,
+    plan: Plan,
+    tasks: int,
+    rates: Rates,
+    tick: Callable[[], None] = lambda: None,
 ) -> Lap:
-    with stage(side, server) as on:
-        rates = on.send("rates", plan.send_ms)
-    tick()
     with stage(side, server) as on:
         warm = max(tasks // 4, 20)  # node compiles what runs often only after a while
         on.send("feed", warm + tasks)
@@ -79,8 +82,8 @@ def run_lap(
     tick()
     commands = sum(after.commands.values()) - sum(before.commands.values())
     return Lap(
-        single=rates["single"] / 1000,
-        bulk=rates["bulk"] / 1000,
+        single=rates.single,
+        bulk=rates.bulk,
         tasks=tasks,
         drain=tasks * 1e9 / last["ns"],
         worker_us=(after.worker_us - before.worker_us) / tasks,

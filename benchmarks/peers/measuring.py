@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import holdfast
-from benchmarks.peers import crash, laps, memory
+from benchmarks.peers import crash, laps, memory, sending
 from benchmarks.peers.figures import Measured, PeersResult
 from benchmarks.peers.install import install, ready, version
 from benchmarks.peers.sides import OURS, Side
@@ -65,9 +65,14 @@ def _rounds(run: Run, present: Callable[[], list[Side]], result: PeersResult) ->
             with run.step(f"round {number + 1} of {rounds}", 3 * len(result.sides)) as tick:
                 order = present()
                 run.rng.shuffle(order)
+                sent = sending.rates(order, server, plan.turns, plan.turn_ms, run.rng)
                 for side in order:
+                    tick()
                     with _or_missing(side, result):
-                        lap = laps.run_lap(side, server, plan, tasks[side.name], tick)
+                        rates = sent[side.name]
+                        if isinstance(rates, NotMeasured):
+                            raise rates
+                        lap = laps.run_lap(side, server, plan, tasks[side.name], rates, tick)
                         result.sides[side.name].laps.append(lap)
                         tasks[side.name] = laps.size(plan, lap.drain)
 

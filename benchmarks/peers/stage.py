@@ -78,7 +78,7 @@ class Stage:
             check=False,
         )
         if finished.returncode:
-            raise NotMeasured(f"its sender failed: {_last_words(finished.stderr)}")
+            raise NotMeasured(f"its sender failed: {last_words(finished.stderr)}")
         found: dict[str, int] = json.loads(finished.stdout.splitlines()[-1])
         return found
 
@@ -160,7 +160,7 @@ class Stage:
 
     def _log(self) -> str:
         where = self.folder / "worker.log"
-        return _last_words(where.read_text(errors="replace")) if where.exists() else ""
+        return last_words(where.read_text(errors="replace")) if where.exists() else ""
 
 
 @contextmanager
@@ -184,6 +184,6 @@ def _cpu_us(process: psutil.Process) -> float:
     return 0.0
 
 
-def _last_words(text: str) -> str:
+def last_words(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " · ".join(lines[-2:])[:300] or "it said nothing"

@@ -206,11 +206,12 @@ def test_the_sender_sends_what_it_is_asked_for(tmp_path: Path, how: str) -> None
         text += "import atexit\nlist(opened())\natexit.register(lambda: list(opened()))\n"
     (tmp_path / "app.py").write_text(text)
 
-    def sent(*arguments: str) -> tuple[list[Any], dict[str, int]]:
+    def sent(*arguments: str, told: str = "") -> tuple[list[Any], dict[str, int]]:
         finished = subprocess.run(
             [sys.executable, str(PROGRAMS / "send.py"), "app", *arguments],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            input=told,
             capture_output=True,
             text=True,
             timeout=30,
@@ -218,7 +219,7 @@ def test_the_sender_sends_what_it_is_asked_for(tmp_path: Path, how: str) -> None
         )
         found = json.loads((tmp_path / "sent.json").read_text())
         return [each for each in found if each not in ("opened", "closed")], json.loads(
-            finished.stdout
+            finished.stdout.splitlines()[0]
         )
 
     assert sent("feed", "3")[0] == [[0, 1, 2]]
@@ -227,7 +228,7 @@ def test_the_sender_sends_what_it_is_asked_for(tmp_path: Path, how: str) -> None
     assert len(stamps) == 5
     assert all(stamp > STAMP for stamp in stamps)
     assert stamps[-1] - stamps[0] >= 4 * 20_000 - 5_000
-    all_of_it, rates = sent("rates", "20")
+    all_of_it, rates = sent("turns", told="20\n")
     singles = [each for each in all_of_it if isinstance(each, int)]
     assert set(rates) == {"single", "bulk"}
     assert singles[:50] == list(range(50))

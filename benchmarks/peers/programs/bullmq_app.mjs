@@ -3,8 +3,9 @@
 // Settings: concurrency ("Workers: Concurrency"), completed jobs are removed at once ("Auto-removal of
 // jobs"), many are sent by `addBulk` ("Adding jobs in bulk"). The same program works and sends:
 //
-//   node bullmq_app.mjs work | rates MS | feed COUNT | paced COUNT RATE | stuck
+//   node bullmq_app.mjs work | turns | feed COUNT | paced COUNT RATE | stuck
 import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
 import { done, stamp, STUCK } from "./tally.mjs";
 
 const { Queue, Worker } = createRequire(`${process.env.PEERS_HOME}/`)("bullmq");
@@ -31,11 +32,12 @@ if (how === "work") {
 }
 
 async function send(queue, how, count, perSecond) {
-  if (how === "rates") {
-    return {
-      single: await rate((n) => oneByOne(queue, n), 50, count),
-      bulk: await rate((n) => inBulk(queue, n), 1000, count),
-    };
+  if (how === "turns") {
+    for await (const line of createInterface({ input: process.stdin })) {
+      const single = await rate((n) => oneByOne(queue, n), 50, Number(line));
+      const bulk = await rate((n) => inBulk(queue, n), 1000, Number(line));
+      console.log(JSON.stringify({ single, bulk }));
+    }
   }
   if (how === "feed") await inBulk(queue, count);
   if (how === "paced") await paced(queue, count, perSecond);

@@ -1,6 +1,6 @@
-"""Sends tasks of one side, and says what it took: `python send.py APP rates|feed|paced|stuck …`.
+"""Sends tasks of one side, and says what it took: `python send.py APP turns|feed|paced|stuck …`.
 
-    rates MS            for so long one after the other, then for so long by the thousand
+    turns               for each line on stdin, ms: for so long one by one, then by the thousand
     feed COUNT          COUNT of them, by the side's way for many
     paced COUNT RATE    COUNT of them at RATE a second, each with the time when it was sent
     stuck               one that never ends
@@ -106,15 +106,17 @@ def rate(send: Send, batch: int, ms: int) -> int:
     return round(sent * 1e12 / (now - start))
 
 
+def rates(side: Plain | Async, ms: int) -> dict[str, int]:
+    return {"single": rate(side.single, SINGLE, ms), "bulk": rate(side.bulk, BULK, ms)}
+
+
 def main(name: str, how: str, *numbers: str) -> dict[str, int]:
     count, *more = map(int, numbers or "0")
     with opened(importlib.import_module(name)) as side:
-        if how == "rates":
-            return {
-                "single": rate(side.single, SINGLE, count),
-                "bulk": rate(side.bulk, BULK, count),
-            }
-        if how == "feed":
+        if how == "turns":
+            for line in sys.stdin:
+                print(json.dumps(rates(side, int(line))), flush=True)
+        elif how == "feed":
             side.bulk(range(count))
         elif how == "paced":
             start = time.monotonic()
