@@ -7,12 +7,12 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from rich.console import Console
 
 from benchmarks import (
     about,
+    command,
     cycle,
     fanout,
     flat,
@@ -38,7 +38,6 @@ MEASUREMENTS: dict[str, tuple[str, Callable[[Run], Result]]] = {
     "resp": ("MQ commands through the Redis door, against FCALL", resp.measure),
     "grpc": ("sending and observing through the gRPC door", grpc.measure),
 }
-RESULTS = Path(__file__).parent / "results"
 
 _LEARN = """
 measurements:
@@ -68,22 +67,13 @@ examples:
 
 def _parser() -> argparse.ArgumentParser:
     names = "\n".join(f"  {name:<10} {says}" for name, (says, _) in MEASUREMENTS.items())
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks",
-        description="Holdfast side by side with raw commands, on real servers it starts itself.",
-        epilog=_LEARN.format(names=names, results="benchmarks/results/"),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    return command.parser(
+        "benchmarks",
+        "Holdfast side by side with raw commands, on real servers it starts itself.",
+        _LEARN.format(names=names, results="benchmarks/results/"),
+        MEASUREMENTS,
+        ("NAME", "only these measurements"),
     )
-    parser.add_argument(
-        "--quick", action="store_true", help="seconds instead of minutes; no verdict"
-    )
-    parser.add_argument(
-        "--only", nargs="+", choices=MEASUREMENTS, metavar="NAME", help="only these measurements"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write the results there")
-    parser.add_argument("--seed", type=int, default=1, help="for bodies and the order of sides (1)")
-    return parser
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -109,15 +99,8 @@ def main(arguments: list[str] | None = None) -> int:
     tables = [table for result in results.values() for table in result.tables()]
     tables.append(report.bar_table(bars))
     document = report.as_json(circumstances, results, bars)
-    if options.json:
-        sys.stdout.buffer.write(document)
-    else:
-        console = Console()
-        if not console.is_terminal:
-            console = Console(width=140)
-        report.show(console, circumstances, tables)
-    complete = len(chosen) == len(MEASUREMENTS) and not options.quick
-    folder: Path | None = options.out or (RESULTS if complete else None)
+    command.show(circumstances, tables, document, json=options.json)
+    folder = command.folder(options, complete=len(chosen) == len(MEASUREMENTS))
     if folder is not None:
         drawn = results.get("cycle")
         report.write(
@@ -126,10 +109,7 @@ def main(arguments: list[str] | None = None) -> int:
         if isinstance(drawn, cycle.CycleResult):
             plot.draw(drawn, circumstances, folder / "throughput.png")
         aside.print(f"written to {folder}: README.md, latest.json, throughput.png")
-    if options.quick:
-        aside.print("a quick run judges nothing; leave out --quick for a verdict")
-        return 0
-    return 0 if all(bar.passed for bar in bars) else 1
+    return command.status(options, bars, aside)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,13 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 import holdfast
 from holdfast.worker.plan import Plan
 from holdfast.worker.shares import Share
 from holdfast.worker.worker import Worker
+from tests.conftest import SETTINGS, Servers
 
 _numbers = itertools.count(1)
 
@@ -26,6 +29,14 @@ def new_app(url: str | None, shards: int = 1, **options: Any) -> Iterator[holdfa
         yield app
     finally:
         app.close()
+
+
+@pytest.fixture(params=["standalone", "cluster-shards"])
+def app(request: pytest.FixtureRequest, all_servers: Servers) -> Iterator[holdfast.App]:
+    """On a standalone server, and on a cluster where its queue has shards."""
+    where = SETTINGS[request.param]
+    with new_app(all_servers.url(where.kind), where.shards) as made:
+        yield made
 
 
 def home(app: holdfast.App) -> Any:

@@ -7,18 +7,16 @@ import signal
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import about, report
+from benchmarks import about, command, report
 from benchmarks.peers import plot
 from benchmarks.peers.install import version
 from benchmarks.peers.measuring import measure
 from benchmarks.peers.sides import OURS, SIDES
 from benchmarks.run import Run, Table, progress_on
 
-RESULTS = Path(__file__).parents[1] / "results"
 _FILES = "peers.md, peers.json, peers.png"
 
 _LEARN = """
@@ -56,20 +54,13 @@ def _parser() -> argparse.ArgumentParser:
     names = "\n".join(
         f"  {name:<11} {version(side)}" for name, side in SIDES.items() if name != OURS
     )
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.peers",
-        description="Holdfast's tasks and workers side by side with other task queues.",
-        epilog=_LEARN.format(names=names, files=_FILES),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    return command.parser(
+        "benchmarks.peers",
+        "Holdfast's tasks and workers side by side with other task queues.",
+        _LEARN.format(names=names, files=_FILES),
+        SIDES,
+        ("PEER", "only these, and ours"),
     )
-    parser.add_argument("--quick", action="store_true", help="one small round; no verdict")
-    parser.add_argument(
-        "--only", nargs="+", choices=SIDES, metavar="PEER", help="only these, and ours"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write the results there")
-    parser.add_argument("--seed", type=int, default=1, help="for the order of sides (1)")
-    return parser
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -90,17 +81,9 @@ def main(arguments: list[str] | None = None) -> int:
     bars = result.bars()
     tables = [*result.tables(), *([report.bar_table(bars)] if bars else [])]
     document = report.as_json(circumstances, {"peers": result}, bars)
-    if options.json:
-        sys.stdout.buffer.write(document)
-    else:
-        console = Console()
-        if not console.is_terminal:
-            console = Console(width=160)
-        report.show(console, circumstances, tables)
-    complete = len(chosen) == len(SIDES) and not options.quick
-    folder: Path | None = options.out or (RESULTS if complete else None)
+    command.show(circumstances, tables, document, json=options.json, width=160)
+    folder = command.folder(options, complete=len(chosen) == len(SIDES))
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
         (folder / "peers.md").write_text(_markdown(circumstances, tables))
         (folder / "peers.json").write_bytes(document)
         if result.sides:
@@ -108,11 +91,7 @@ def main(arguments: list[str] | None = None) -> int:
         aside.print(f"written to {folder}: {_FILES}")
     for name, why in result.missing.items():
         aside.print(f"not measured: {name}: {why}", style="red", highlight=False)
-    if options.quick:
-        aside.print("a quick run judges nothing; leave out --quick for a verdict")
-    elif not all(bar.passed for bar in bars):
-        return 1
-    return 3 if result.missing else 0
+    return command.status(options, bars, aside) or (3 if result.missing else 0)
 
 
 def _markdown(circumstances: about.About, tables: list[Table]) -> str:

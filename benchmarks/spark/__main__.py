@@ -8,12 +8,11 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from benchmarks import report
+from benchmarks import command, report
 from benchmarks.run import Result, Run, Table, progress_on
 from benchmarks.spark import about, flat, plot, reading, rig, streaming, writing
 
@@ -27,7 +26,6 @@ MEASUREMENTS: dict[str, tuple[str, Callable[[Run, SparkSession], Result]]] = {
     "streaming": ("stream to Parquet by size of a trigger, against no server", streaming.measure),
     "writing": ("a DataFrame into a queue, against plain send_many", writing.measure),
 }
-RESULTS = Path(__file__).parents[1] / "results"
 _FILES = "spark.md, spark.json, spark.png"
 
 _LEARN = """
@@ -58,20 +56,13 @@ examples:
 
 def _parser() -> argparse.ArgumentParser:
     names = "\n".join(f"  {name:<10} {says}" for name, (says, _) in MEASUREMENTS.items())
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.spark",
-        description="Holdfast in Spark side by side with plain Python, no server, and redis-py.",
-        epilog=_LEARN.format(names=names, files=_FILES),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    return command.parser(
+        "benchmarks.spark",
+        "Holdfast in Spark side by side with plain Python, no server, and redis-py.",
+        _LEARN.format(names=names, files=_FILES),
+        MEASUREMENTS,
+        ("NAME", "only these measurements"),
     )
-    parser.add_argument("--quick", action="store_true", help="one small round; no verdict")
-    parser.add_argument(
-        "--only", nargs="+", choices=MEASUREMENTS, metavar="NAME", help="only these measurements"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write the results there")
-    parser.add_argument("--seed", type=int, default=1, help="for bodies and the order of sides (1)")
-    return parser
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -100,25 +91,14 @@ def main(arguments: list[str] | None = None) -> int:
     tables = [table for result in results.values() for table in result.tables()]
     tables.append(report.bar_table(bars))
     document = report.as_json(circumstances, results, bars)
-    if options.json:
-        sys.stdout.buffer.write(document)
-    else:
-        console = Console()
-        if not console.is_terminal:
-            console = Console(width=140)
-        report.show(console, circumstances, tables)
-    complete = len(chosen) == len(MEASUREMENTS) and not options.quick
-    folder: Path | None = options.out or (RESULTS if complete else None)
+    command.show(circumstances, tables, document, json=options.json)
+    folder = command.folder(options, complete=len(chosen) == len(MEASUREMENTS))
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
         (folder / "spark.md").write_text(_markdown(circumstances, tables))
         (folder / "spark.json").write_bytes(document)
         plot.draw(results, circumstances, folder / "spark.png")
         aside.print(f"written to {folder}: {_FILES}")
-    if options.quick:
-        aside.print("a quick run judges nothing; leave out --quick for a verdict")
-        return 0
-    return 0 if all(bar.passed for bar in bars) else 1
+    return command.status(options, bars, aside)
 
 
 def _markdown(circumstances: about.SparkAbout, tables: list[Table]) -> str:
