@@ -22,7 +22,7 @@ from holdfast.tasks import context as contexts
 from holdfast.tasks.app import App
 from holdfast.tasks.attempt import Attempt, Verdict, open_delivery
 from holdfast.tasks.context import Context
-from holdfast.tasks.outcomes import Outcome, TaskTimeout
+from holdfast.tasks.judging import judge, tell
 
 log = logging.getLogger("holdfast.worker")
 
@@ -83,21 +83,8 @@ class Alone:
 
     def judge(self, attempt: Attempt, value: Any, error: BaseException | None) -> Verdict:
         """What is to become of it; whoever listens is told."""
-        context, stack = attempt.context, self.app.stack
-        if error is not None and context.timed_out:
-            error = TaskTimeout(
-                f"took longer than its timeout of {attempt.task.definition.timeout:g} s"
-            )
-        if error is None:
-            verdict = attempt.succeeded(value)
-        elif context.cancelled and not context.timed_out:
-            verdict = attempt.cancelled()
-        else:
-            if not isinstance(error, Outcome):
-                stack.tell("failed", context, error)
-            verdict = attempt.failed(error)
-        stack.tell(verdict.moment, context, *verdict.told)
-        _log(attempt, verdict)
+        verdict = judge(attempt, value, error)
+        tell(self.app.stack, attempt, verdict)
         return verdict
 
     def settle(self, delivery: Delivery, verdict: Verdict) -> bool:
@@ -126,14 +113,3 @@ class Alone:
 
 def _ref(delivery: Delivery) -> QueueRef:
     return QueueRef(delivery.source, delivery.shard)
-
-
-def _log(attempt: Attempt, verdict: Verdict) -> None:
-    s, name = verdict.settlement, attempt.task.name
-    if verdict.moment == "retried":
-        after = s.delay_ms / 1000
-        log.warning(
-            "%s %s failed: %s; trying again in %.1f s", name, attempt.context.id, s.error, after
-        )
-    elif verdict.moment == "buried":
-        log.error("%s %s is a dead letter: %s\n%s", name, attempt.context.id, s.reason, s.error)

@@ -18,10 +18,10 @@ from holdfast.engine.tasks import settle
 from holdfast.errors import HoldfastError
 from holdfast.tasks import context as contexts
 from holdfast.tasks._async.desk import AsyncDesk
-from holdfast.tasks.attempt import Attempt, Verdict
+from holdfast.tasks.attempt import Verdict
 from holdfast.tasks.context import Context
+from holdfast.tasks.judging import judge, tell
 from holdfast.tasks.middleware import Stack
-from holdfast.tasks.outcomes import Outcome, TaskTimeout
 from holdfast.worker.counts import Counts
 from holdfast.worker.pace import Pace
 from holdfast.worker.piece import Piece
@@ -56,31 +56,15 @@ class Ending:
         """A handler is done, one way or the other."""
         attempt = piece.attempt
         self._pace.took(time.monotonic() - attempt.started)
-        context = attempt.context
         if piece.over:
             return
-        if context.lost:
+        if attempt.context.lost:
             self.drop(piece)
-        elif error is None:
-            self.judged(piece, attempt.succeeded(value))
-        elif context.timed_out:
-            late = _timeout(attempt)
-            self.judged(piece, attempt.failed(late), late)
-        elif context.cancelled:
-            self.judged(piece, attempt.cancelled())
         else:
-            self.judged(piece, attempt.failed(error), error)
+            self.judged(piece, judge(attempt, value, error))
 
-    def judged(self, piece: Piece, verdict: Verdict, error: BaseException | None = None) -> None:
-        stack, context = self._stack, piece.attempt.context
-        if error is None:  # from a process: it tells of an exception without raising it here
-            error = next((told for told in verdict.told if isinstance(told, BaseException)), None)
-        if error is not None and not isinstance(error, Outcome):
-            stack.tell("failed", context, error)
-        if stack.listens(verdict.moment):
-            stack.tell(verdict.moment, context, *verdict.told)
-        if verdict.moment in ("retried", "buried"):
-            _log(piece, verdict)
+    def judged(self, piece: Piece, verdict: Verdict) -> None:
+        tell(self._stack, piece.attempt, verdict)
         self.finish(piece, verdict)
 
     def finish(self, piece: Piece, verdict: Verdict) -> None:
@@ -154,18 +138,3 @@ class Ending:
             self._followed.clear()
             await self._followed.wait()
         await self._settler.flush()
-
-
-def _timeout(attempt: Attempt) -> TaskTimeout:
-    return TaskTimeout(f"took longer than its timeout of {attempt.task.definition.timeout:g} s")
-
-
-def _log(piece: Piece, verdict: Verdict) -> None:
-    s = verdict.settlement
-    if verdict.moment == "retried":
-        seconds = s.delay_ms / 1000
-        told = (*piece.names, s.error, seconds)
-        log.warning("%s %s failed: %s; trying again in %.1f s", *told, extra=piece.extra)
-    else:
-        why = (*piece.names, s.reason, s.error)
-        log.error("%s %s is a dead letter: %s\n%s", *why, extra=piece.extra)

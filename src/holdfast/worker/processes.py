@@ -24,7 +24,8 @@ import msgspec
 
 from holdfast.tasks.app import App
 from holdfast.tasks.attempt import Attempt, Verdict
-from holdfast.tasks.outcomes import TaskTimeout, WorkerProcessDied
+from holdfast.tasks.judging import judge
+from holdfast.tasks.outcomes import WorkerProcessDied
 from holdfast.telemetry import logs
 from holdfast.worker.crossing import Answer, Hello, Request, verdict
 from holdfast.worker.loading import locate
@@ -236,13 +237,7 @@ def _unbegun(attempt: Attempt) -> Verdict:
 
 def _stopped(attempt: Attempt, error: WorkerProcessDied) -> Verdict:
     """Its process is gone: because we said so, or not."""
-    context = attempt.context
-    if context.lost:
+    if attempt.context.lost:
         return attempt.released()
-    if context.timed_out:
-        limit = attempt.task.definition.timeout
-        return attempt.failed(TaskTimeout(f"took longer than its timeout of {limit:g} s"))
-    if context.cancelled:
-        return attempt.cancelled()
     # Where we noticed it is of no interest.
-    return attempt.failed(error.with_traceback(None))
+    return judge(attempt, None, error.with_traceback(None))
