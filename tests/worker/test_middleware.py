@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -150,3 +151,22 @@ def test_one_function_for_one_moment(app: holdfast.App) -> None:
     with pytest.raises(InvalidArgument):
         app.add(object())  # type: ignore[arg-type]
     assert "wrap" not in MOMENTS
+
+
+def test_a_log_handler_that_raises_loses_no_task(app: holdfast.App) -> None:
+    class Bad(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise TypeError("cannot be written down")
+
+    @app.task(retries=Retries(1, first=0.01))
+    def f() -> None:
+        raise ValueError("no")
+
+    f.send()
+    handler, log = Bad(), logging.getLogger("holdfast.worker")
+    log.addHandler(handler)
+    try:
+        work(app, idle=0.3)
+    finally:
+        log.removeHandler(handler)
+    assert home(app).stats().dead == 1

@@ -41,7 +41,8 @@ def columns(records: Sequence[bytes], queue: str, shard: int, counted: int = 0) 
         "queue": pa.repeat(pa.scalar(queue), n),
         "id": ids(times, heads["seq"], shard),
         "priority": heads["priority"].astype(np.int32),
-        "receives": heads["receives"].astype(np.int32) + counted,
+        # The first bit is the engine's own: see lua/shared/record.lua.
+        "receives": (heads["receives"].astype(np.int32) & 0x7FFF) + counted,
         "sent_at": moments(times),
     }
     if not heads["flags"].any():

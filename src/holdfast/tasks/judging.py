@@ -35,7 +35,7 @@ def tell(stack: Stack, attempt: Attempt, verdict: Verdict) -> None:
             stack.tell("failed", context, error)
     if stack.listens(verdict.moment):
         stack.tell(verdict.moment, context, *verdict.told)
-    s, extra = verdict.settlement, {"context": context}
+    s, extra = verdict.settlement, {"holdfast_context": context}
     if verdict.moment == "retried":
         told = (context.task, context.id, s.error, s.delay_ms / 1000)
         log.warning("%s %s failed: %s; trying again in %.1f s", *told, extra=extra)

@@ -28,12 +28,12 @@ _LEVELS = ("debug", "info", "warning", "error")
 
 
 class InTask(logging.Filter):
-    """Lets everything pass; gives each record made in a task (or about one: `extra={"context": …}`) the
-    fields `task`, `task_id`, `attempt`, `queue`, `worker`, `trace_id`. Elsewhere they are empty, so that
+    """Lets everything pass; gives each record made in a task, or about one (`extra={"holdfast_context": …}`),
+    the fields `task`, `task_id`, `attempt`, `queue`, `worker`, `trace_id`. Elsewhere they are empty, so that
     a format can name them."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        context = getattr(record, "context", None)
+        context = getattr(record, "holdfast_context", None)
         if not isinstance(context, Context):
             context = current_or_none()
         for name, value in zip(FIELDS, _of(context), strict=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -64,7 +65,11 @@ class Ending:
             self.judged(piece, judge(attempt, value, error))
 
     def judged(self, piece: Piece, verdict: Verdict) -> None:
-        tell(self._stack, piece.attempt, verdict)
+        try:
+            tell(self._stack, piece.attempt, verdict)
+        except Exception:
+            # A log handler of the user's may raise; the piece must be settled all the same.
+            traceback.print_exc()
         self.finish(piece, verdict)
 
     def finish(self, piece: Piece, verdict: Verdict) -> None:

@@ -39,7 +39,7 @@ class Piece:
     @property
     def extra(self) -> dict[str, object]:
         """For logs that are read by machines."""
-        return {"context": self.attempt.context}
+        return {"holdfast_context": self.attempt.context}
 
     @property
     def running(self) -> bool:
