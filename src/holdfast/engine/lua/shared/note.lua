@@ -17,8 +17,8 @@ function HF.note(q, event, records, at, reason, lease_ms)
   local fixed = type(at) == 'number' and struct.pack('>I6', at) or nil
   for i = 1, #records do
     local r = records[i]
-    parts[#parts + 1] = string.sub(r, 1, 10) .. string.sub(r, 13, 13) .. string.sub(r, 11, 12)
-      .. struct.pack('>I4', HF.content_size(r)) .. (fixed or struct.pack('>I6', at and at[i] or 0))
+    parts[#parts + 1] = string.sub(r, 1, 10) .. string.sub(r, 13, 13)
+      .. struct.pack('>I2I4', HF.receives(r), HF.content_size(r)) .. (fixed or struct.pack('>I6', at and at[i] or 0))
   end
   local text = table.concat(parts)
   if q.listening > q.now then redis.call('SPUBLISH', q.base .. K.events, text) end
