@@ -76,8 +76,10 @@ def rates(
     sides: list[Side], server: Server, turns: int, ms: int, rng: random.Random
 ) -> dict[str, Rates | NotMeasured]:
     """Of each side: what it did, or why it did not."""
-    url = f"redis://127.0.0.1:{server.port}/0"
-    senders = {side.name: Sender(side, url) for side in sides}
+    url = f"redis://127.0.0.1:{server.port}"
+    # A database each, for some call the same key by different types. BullMQ's program knows only the first.
+    apart = sorted(sides, key=lambda side: side.name != "bullmq")
+    senders = {side.name: Sender(side, f"{url}/{n}") for n, side in enumerate(apart)}
     taken: dict[str, list[Rates]] = {name: [] for name in senders}
     failed: dict[str, Rates | NotMeasured] = {}
     try:
