@@ -115,7 +115,16 @@ def test_handlers_misbehave(here: Stage, task: str, how: str) -> None:
     here.wait_for_all()
     begun = here.check()
     # The misbehaving ones were begun twice, all others once: no one was harmed by its neighbours.
-    assert begun == Counter({n: 1 + (n in bad) for n in range(TASKS)})
+    wanted = Counter({n: 1 + (n in bad) for n in range(TASKS)})
+    if how != "memory":
+        assert begun == wanted
+        return
+    # But for memory, which threads of one process share: who asks for some in the moment when all is taken
+    # fails too, and is tried again. Each further run is one that was retried, and they are few.
+    further = begun - wanted
+    assert not wanted - begun
+    assert sum(further.values()) < TASKS / 50
+    assert all(run.attempt == begun[run.n] for run in here.runs("end"))
 
 
 @pytest.mark.parametrize(("task", "how"), [("step", "die"), ("stride", "die"), ("stride", "block")])
