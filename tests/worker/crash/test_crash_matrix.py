@@ -109,22 +109,14 @@ def test_the_clock_steps_forward_and_back(here: Stage) -> None:
 @pytest.mark.parametrize("how", ["exit", "base", "hang", "memory"])
 def test_handlers_misbehave(here: Stage, task: str, how: str) -> None:
     bad = dict.fromkeys(range(0, TASKS, 100), how)
-    # Little more than Python and the app take.
-    here.start("--concurrency", "20", "--memory-limit", "400M")
+    # Little more than Python and the app take. Threads of one process share it, and who asked for some while
+    # all is taken would fail too: then there is nobody else.
+    here.start("--concurrency", "1" if how == "memory" else "20", "--memory-limit", "400M")
     send(here, task, bad)
     here.wait_for_all()
     begun = here.check()
     # The misbehaving ones were begun twice, all others once: no one was harmed by its neighbours.
-    wanted = Counter({n: 1 + (n in bad) for n in range(TASKS)})
-    if how != "memory":
-        assert begun == wanted
-        return
-    # But for memory, which threads of one process share: who asks for some in the moment when all is taken
-    # fails too, and is tried again. Each further run is one that was retried, and they are few.
-    further = begun - wanted
-    assert not wanted - begun
-    assert sum(further.values()) < TASKS / 50
-    assert all(run.attempt == begun[run.n] for run in here.runs("end"))
+    assert begun == Counter({n: 1 + (n in bad) for n in range(TASKS)})
 
 
 @pytest.mark.parametrize(("task", "how"), [("step", "die"), ("stride", "die"), ("stride", "block")])
