@@ -159,7 +159,9 @@ def _key_names(client: redis.Redis) -> list[bytes]:
 def _left_over(client: redis.Redis, found: list[bytes]) -> list[str]:
     """All but the queue's own hash, the list of queues, and answers that will expire by themselves."""
     allowed = {keys.REGISTRY.encode(), keys.base(QUEUE).encode()}
-    passing = keys.suffixed(keys.base(QUEUE), "last_send").encode()
+    passing = tuple(
+        keys.suffixed(keys.base(QUEUE), name).encode() for name in ("last_send", "last_one")
+    )
     wrong = []
     for key in found:
         ttl: Any = client.pttl(key)

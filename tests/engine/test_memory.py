@@ -12,7 +12,7 @@ def assert_empty(q: Queue, raw: Raw) -> None:
     assert q.stats().total == 0
     assert raw.keys(q) == {ref.key for ref in q.refs()}
     for ref in q.refs():
-        assert set(raw("HKEYS", ref.key)) <= {b"state", b"settings"}
+        assert set(raw("HKEYS", ref.key)) <= {b"state", b"settings", b"last"}
 
 
 def ack_all(q: Queue) -> None:
@@ -36,7 +36,7 @@ def test_batches_with_a_lease_acked_whole_leave_nothing(q: Queue, clock: Clock, 
 
 def test_what_a_sender_leaves_for_retries_ends_by_itself(q: Queue, clock: Clock, raw: Raw) -> None:
     for _ in range(6):
-        q.send(b"x")
+        q.send_many([b"x", b"y"])
     ack_all(q)
     left = [
         key.decode()

@@ -176,7 +176,7 @@ def send(
 
 def send_one(ref: QueueRef, envelope: bytes, sender: str, number: int) -> Call[replies.Sent]:
     """As send, for one message without due time and dedup id."""
-    parse = replies.sent_one_to(ref.shard)
+    parse = replies.sent_one_to(ref.shard) if ref.shard else replies.sent_one
     return Call("send_one", ref, (sender, number, 0, envelope), parse, Repeat.BY_NAME)
 
 

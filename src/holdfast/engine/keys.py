@@ -45,6 +45,11 @@ CATALOGUE: dict[str, tuple[str, str, str]] = {
         "string",
         "a sender's last call and its answer, kept a minute for retries",
     ),
+    "last_one": (
+        ":po:",
+        "string",
+        "the same of a single send, once another sender's lies in the queue's hash",
+    ),
     "ledger": (":d:", "list", "rows that one writing task has sent: the task's name is appended"),
     "reservations": (":h", "hash", "owner → how far it is; owner/seq → rows, sealed, since, end"),
     "reserved": (":h:", "list", "messages of one reservation: owner/seq is appended"),

@@ -65,7 +65,7 @@ def sent_one(reply: bytes, tail: str = "") -> Sent:
 
 def sent_one_to(shard: int) -> Callable[[bytes], Sent]:
     """Reads the answer of that shard."""
-    return partial(sent_one, tail=f"-{shard}") if shard else sent_one
+    return partial(sent_one, tail=f"-{shard}")
 
 
 class Received(NamedTuple):

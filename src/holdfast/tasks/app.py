@@ -241,14 +241,7 @@ class App:
         found = task if isinstance(task, Task) else self.tasks.get(task)
         if found is None:
             raise InvalidArgument(f"this app has no task {task!r}")
-        return Handle(
-            self,
-            found.name,
-            queue or found.definition.queue,
-            id,
-            shape=found.arguments.result,
-            ttl_ms=found.definition.result_ttl_ms,
-        )
+        return found.handle(id, queue)
 
     # ---- connecting -----------------------------------------------------------------------
 

@@ -205,14 +205,29 @@ class Task(Generic[P, R]):
         key = self.definition.unique_key(*args, **kwargs)
         return f"{self.name}:{names.check(key, f'the unique_key of task {self.name!r}')}"
 
-    def _handle(self, queue: str, message_id: MessageId) -> Handle[R]:
-        return self._handles(queue, (message_id,))[0]
+    def handle(
+        self, task_id: str, queue: str | None = None, *, duplicate: bool = False
+    ) -> Handle[R]:
+        """A handle of what was sent, by its id; `queue` if it was sent to another than the task's own."""
+        d = self.definition
+        return Handle(
+            self.app,
+            self.name,
+            queue or d.queue,
+            task_id,
+            self.arguments.result,
+            d.result_ttl_ms,
+            duplicate,
+        )
+
+    def _handle(self, queue: str, sent: MessageId) -> Handle[R]:
+        made = self.handle(str(sent), queue, duplicate=sent.duplicate)
+        if self.app.after_send is not None:
+            self.app.after_send(queue)
+        return made
 
     def _handles(self, queue: str, ids: Iterable[MessageId]) -> list[Handle[R]]:
-        shape, ttl_ms = self.arguments.result, self.definition.result_ttl_ms
-        made: list[Handle[R]] = [
-            Handle(self.app, self.name, queue, str(i), shape, ttl_ms, i.duplicate) for i in ids
-        ]
+        made = [self.handle(str(i), queue, duplicate=i.duplicate) for i in ids]
         if self.app.after_send is not None:
             self.app.after_send(queue)
         return made

@@ -80,6 +80,8 @@ class Fetcher:
                 await self._gate.unused(name, count - len(got))
             if got:
                 await worker.take(queue, got)
+                # Those that may begin do so before the next ones are asked for: somebody waits for them.
+                await asyncio.sleep(0)
                 if strict:
                     return True
                 room, found = room - len(got), True

@@ -32,7 +32,8 @@ class Threads:
         self._outcomes: deque[Outcome] = deque()
         self._told = False
         self._lock = threading.Lock()
-        self._idle = 0
+        # Pieces that were submitted, and neither ended nor given up: each needs a thread.
+        self._open = 0
         self._threads: set[threading.Thread] = set()
         self._stuck: set[int] = set()
         self._busy: dict[Piece, int] = {}
@@ -43,13 +44,17 @@ class Threads:
         return len(self._stuck)
 
     def submit(self, piece: Piece) -> None:
-        self._waiting.put(piece)
         with self._lock:
-            room = len(self._threads) - len(self._stuck) < self._most
-            if self._idle < self._waiting.qsize() and room:
-                thread = threading.Thread(target=self._run, name="holdfast-task", daemon=True)
-                self._threads.add(thread)
-                thread.start()
+            self._open += 1
+            self._grow()
+        self._waiting.put(piece)
+
+    def _grow(self) -> None:
+        """Make a thread, if one is needed and there may be one more."""
+        if len(self._threads) - len(self._stuck) < min(self._open, self._most):
+            thread = threading.Thread(target=self._run, name="holdfast-task", daemon=True)
+            self._threads.add(thread)
+            thread.start()
 
     def take(self) -> list[Outcome]:
         """What has ended since the last time."""
@@ -69,6 +74,8 @@ class Threads:
                 return found
             if piece is not None:
                 found.append(piece)
+                with self._lock:
+                    self._open -= 1
 
     def interrupt(self, piece: Piece, kind: type[BaseException]) -> bool:
         """Raise in the thread that runs it, soon. False: none does."""
@@ -86,12 +93,9 @@ class Threads:
         with self._lock:
             if (ident := self._busy.get(piece)) is not None:
                 self._stuck.add(ident)
-        # Something may wait for the place it took.
-        if self._waiting.qsize():
-            with self._lock:
-                thread = threading.Thread(target=self._run, name="holdfast-task", daemon=True)
-                self._threads.add(thread)
-                thread.start()
+                self._open -= 1
+                # Something may wait for the place it took.
+                self._grow()
 
     def close(self) -> None:
         for _ in self._threads:
@@ -100,11 +104,7 @@ class Threads:
     def _run(self) -> None:
         me = threading.get_ident()
         while True:
-            with self._lock:
-                self._idle += 1
             piece = self._waiting.get()
-            with self._lock:
-                self._idle -= 1
             if piece is None:
                 break
             value: Any = None
@@ -128,8 +128,11 @@ class Threads:
 
     def _end(self, piece: Piece, value: Any, error: BaseException | None) -> None:
         with self._lock:
-            if self._busy.pop(piece, None) is None:
+            me = self._busy.pop(piece, None)
+            if me is None:
                 return
+            if me not in self._stuck:
+                self._open -= 1
         self._outcomes.append((piece, value, error))
         if not self._told:
             self._told = True

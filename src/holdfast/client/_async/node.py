@@ -10,7 +10,7 @@ from redis.exceptions import ResponseError
 
 from holdfast.client.address import Address
 from holdfast.client.io_async import Connection, Lock, connection, heeding, read_within
-from holdfast.client.wire import packed
+from holdfast.client.wire import packed, packed_one
 from holdfast.engine.calls import Argument
 
 MAX_IDLE = 64
@@ -123,8 +123,17 @@ class AsyncNode:
         except ResponseError as error:
             return error
 
-    async def command(self, *command: Argument) -> Any:
-        [answer] = await self.exchange([command])
-        if isinstance(answer, ResponseError):
-            raise answer
+    async def command(self, *command: Argument, fresh: bool = False) -> Any:
+        """As exchange, for one command, which is what most are; an error answer is raised."""
+        used = await self.acquire(fresh)
+        try:
+            await heeding(used.send_packed_command(packed_one(command), check_health=False))
+            answer = await used.read_response(disable_decoding=True)
+        except ResponseError:
+            await self.release(used)
+            raise
+        except BaseException:
+            await used.disconnect()
+            raise
+        await self.release(used)
         return answer

@@ -101,7 +101,10 @@ class AsyncSending(AsyncShards):
         refs = await self._shards()
         await self._register()
         if len(refs) == 1:
-            return await self._send_to(0, _builder(refs[0], messages), name)
+            sent = await self._client.run_named(_builder(refs[0], messages), name)
+            if sent.shards > 1:
+                self._set_shards(sent.shards)
+            return sent.ids
         by_shard: dict[int, list[int]] = {}
         self._turn += 1
         # A repetition must come to the shard that knows it.
@@ -112,8 +115,8 @@ class AsyncSending(AsyncShards):
         ids: dict[int, MessageId] = {}
         for shard, places in by_shard.items():
             part = [messages[i] for i in places]
-            sent = await self._send_to(shard, _builder(refs[shard], part), name)
-            ids |= zip(places, sent, strict=True)
+            placed = await self._send_to(shard, _builder(refs[shard], part), name)
+            ids |= zip(places, placed, strict=True)
         return [ids[i] for i in range(len(messages))]
 
     async def _send_to(

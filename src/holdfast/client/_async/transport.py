@@ -336,7 +336,11 @@ class AsyncTransport:
                 last = error
             else:
                 try:
-                    return await self._attempt(node, call, after, asking)
+                    if after is not None or asking or self._replicas:
+                        return await self._attempt(node, call, after, asking)
+                    # An idle connection may have died unnoticed; what must not be repeated avoids that risk.
+                    fresh = call.repeat is Repeat.NEVER
+                    return await node.command(*call.command(), fresh=fresh)
                 except MovedError as error:
                     # Nothing was done: the node that was asked does not serve this slot any more.
                     node, asking = self._node_at(error.host or node.host, error.port), False
@@ -371,6 +375,7 @@ class AsyncTransport:
         after: tuple[Sequence[str], float] | None,
         asking: bool,
     ) -> Any:
+        """A call with something before or behind it."""
         commands: list[tuple[Argument, ...]] = [call.command()]
         if asking:
             commands.insert(0, ("ASKING",))
@@ -379,9 +384,7 @@ class AsyncTransport:
             # Shorter than our own time-out: the count must come back, whatever it is.
             commands.append(("WAIT", replicas, int(self._timeout * 800)))
         if after is None:
-            # An idle connection may have died unnoticed; what must not be repeated avoids that risk.
-            fresh = call.repeat is Repeat.NEVER
-            answers = await node.exchange(commands, fresh=fresh)
+            answers = await node.exchange(commands, fresh=call.repeat is Repeat.NEVER)
         else:
             answers = await node.exchange_after(*after, commands)
         confirmed = answers.pop() if replicas else 0

@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 
 from holdfast.client.address import Address
 from holdfast.client.io_sync import Connection, Lock, connection, heeding, read_within
-from holdfast.client.wire import packed
+from holdfast.client.wire import packed, packed_one
 from holdfast.engine.calls import Argument
 
 MAX_IDLE = 64
@@ -124,8 +124,17 @@ class Node:
         except ResponseError as error:
             return error
 
-    def command(self, *command: Argument) -> Any:
-        [answer] = self.exchange([command])
-        if isinstance(answer, ResponseError):
-            raise answer
+    def command(self, *command: Argument, fresh: bool = False) -> Any:
+        """As exchange, for one command, which is what most are; an error answer is raised."""
+        used = self.acquire(fresh)
+        try:
+            heeding(used.send_packed_command(packed_one(command), check_health=False))
+            answer = used.read_response(disable_decoding=True)
+        except ResponseError:
+            self.release(used)
+            raise
+        except BaseException:
+            used.disconnect()
+            raise
+        self.release(used)
         return answer

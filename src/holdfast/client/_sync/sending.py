@@ -102,7 +102,10 @@ class Sending(Shards):
         refs = self._shards()
         self._register()
         if len(refs) == 1:
-            return self._send_to(0, _builder(refs[0], messages), name)
+            sent = self._client.run_named(_builder(refs[0], messages), name)
+            if sent.shards > 1:
+                self._set_shards(sent.shards)
+            return sent.ids
         by_shard: dict[int, list[int]] = {}
         self._turn += 1
         # A repetition must come to the shard that knows it.
@@ -113,8 +116,8 @@ class Sending(Shards):
         ids: dict[int, MessageId] = {}
         for shard, places in by_shard.items():
             part = [messages[i] for i in places]
-            sent = self._send_to(shard, _builder(refs[shard], part), name)
-            ids |= zip(places, sent, strict=True)
+            placed = self._send_to(shard, _builder(refs[shard], part), name)
+            ids |= zip(places, placed, strict=True)
         return [ids[i] for i in range(len(messages))]
 
     def _send_to(

@@ -8,7 +8,7 @@
   Flags  allow-oom                                                                              ]]
 
 -- Suffixes to which more is appended, what lies there is gone by now or ends by itself; and what no queue has.
-local PREFIXES = { ready = true, group = true, leased = true, packed = true, last_send = true, ledger = true, events = true,
+local PREFIXES = { ready = true, group = true, leased = true, packed = true, last_send = true, last_one = true, ledger = true, events = true,
   reserved = true, places = true, condemned = true, result = true, gate = true, rate = true, permits = true }
 
 function T.delete(keys, args)
@@ -17,6 +17,7 @@ function T.delete(keys, args)
   for _, name in ipairs({ 'due', 'died' }) do
     if redis.call('EXISTS', q.base .. K[name]) == 1 then return 0 end
   end
+  HF.move_last(q.base, redis.call('HGET', q.base, 'last') or '', '', q.now)
   local keys_of = { q.base }
   for name, suffix in pairs(K) do
     if not PREFIXES[name] then keys_of[#keys_of + 1] = q.base .. suffix end

@@ -10,8 +10,8 @@
   state nor answers with a table. What is out of the ordinary goes the long way, through send.        ]]
 
 local REPLY = '>I6I4BI2'
--- How what is kept of a call begins; what send keeps begins otherwise.
-local MARK, SIZE = '\0', 14
+local READY = {}
+for level = 0, 9 do READY[level] = K.ready .. level end
 
 local function long_way(keys, args)
   if #args[4] > 1 and string.byte(args[4], 2) >= HF.UNIQUE then
@@ -23,32 +23,24 @@ end
 
 function T.send_one(keys, args)
   if #args ~= 4 then error({ err = 'INVALID give sender, call, again and one envelope' }) end
-  local base, envelope = keys[1], args[4]
-  local memory = base .. K.last_send .. args[1]
-  if args[3] == '1' and args[1] ~= '' then
-    local kept = redis.call('GET', memory)
-    if kept and string.sub(kept, 1, 1) == MARK then
-      if string.sub(kept, SIZE + 1) == args[2] then return string.sub(kept, 2, SIZE) end
-    elseif kept then
-      return long_way(keys, args)
-    end
-  end
-  local g = HF.glance(base)
+  local base, sender, envelope = keys[1], args[1], args[4]
+  if args[3] == '1' then return HF.answered_one(base, args) or long_way(keys, args) end
+  local s, settings, last, now, ms, seq, levels, waiting, listening, sent = HF.glance(base)
   local level, flags = string.byte(envelope, 1, 2)
-  local settings = g and g.settings
-  if not g or #envelope < 6 or level > 9 or flags > 1 or settings.delay_ms > 0 or settings.max_length > 0
-    or HF.noting(g) or (flags == 1 and not HF.envelope_ok(envelope)) then
+  if not s or #envelope < 6 or level > 9 or flags > 1 or (flags == 1 and not HF.envelope_ok(envelope))
+    or settings.delay_ms > 0 or settings.max_length > 0 or settings.journal == 1 or listening > now then
     return long_way(keys, args)
   end
-  local ms, seq = math.max(g.now, g.ms), 0
-  if ms == g.ms then seq = g.seq + 1 end
-  local waits = g.waiting > g.now
-  if waits then HF.fit_wake(g) end
-  redis.call('RPUSH', base .. K.ready .. level, struct.pack('>I6I4I2', ms, seq, 0) .. envelope)
-  HF.mark_level(g, level)
-  if waits then HF.wake(g) end
-  HF.save_glance(g, ms, seq)
-  local reply = struct.pack(REPLY, ms, seq, waits and 1 or 0, settings.shards)
-  if args[1] ~= '' then redis.call('SET', memory, MARK .. reply .. args[2], 'PX', HF.KEEP_ANSWER_MS) end
+  if now > ms then ms, seq = now, 0 else seq = seq + 1 end
+  local q = waiting > now and { base = base, waiting = waiting, now = now } or nil
+  if q then HF.fit_wake(q) end
+  redis.call('RPUSH', base .. READY[level], struct.pack('>I6I4I2c0', ms, seq, 0, envelope))
+  local reply = struct.pack(REPLY, ms, seq, q and 1 or 0, settings.shards)
+  if sender ~= '' then
+    HF.move_last(base, last, sender, now)
+    last = HF.last_of(args, reply)
+  end
+  HF.save_glance(base, s, ms, seq, levels, level, sent + 1, last)
+  if q then HF.wake(q) end
   return reply
 end

@@ -61,7 +61,7 @@ class AsyncDesk:
 
     async def send(self, queue: str, body: bytes) -> MessageId:
         """A task about which nothing else is said."""
-        return await self.queue(queue).send(body)
+        return await (self._queues.get(queue) or self.queue(queue)).send(body)
 
     async def send_bodies(self, queue: str, bodies: Sequence[bytes]) -> list[MessageId]:
         return await self.queue(queue).send_many(bodies)

@@ -62,7 +62,7 @@ class Desk:
 
     def send(self, queue: str, body: bytes) -> MessageId:
         """A task about which nothing else is said."""
-        return self.queue(queue).send(body)
+        return (self._queues.get(queue) or self.queue(queue)).send(body)
 
     def send_bodies(self, queue: str, bodies: Sequence[bytes]) -> list[MessageId]:
         return self.queue(queue).send_many(bodies)

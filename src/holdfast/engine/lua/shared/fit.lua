@@ -8,7 +8,7 @@
 
   HF.moment and HF.packed_id check arguments that several transitions take.                     ]]
 
-local SKIP = { ready = true, group = true, leased = true, packed = true, last_send = true, ledger = true, events = true,
+local SKIP = { ready = true, group = true, leased = true, packed = true, last_send = true, last_one = true, ledger = true, events = true,
   seats = true, seen = true, bodies = true, takers = true, reserved = true, places = true, condemned = true,
   cancelled = true, result = true, gate = true, rate = true, permits = true }
 
@@ -17,6 +17,7 @@ local function fit(key, kind)
   if found ~= 'none' and found ~= kind then
     error({ err = 'WRONGTYPE ' .. key .. ' holds a ' .. found .. ', and is no part of a Holdfast queue' })
   end
+  return found
 end
 
 function HF.fit(q, records)
@@ -45,9 +46,9 @@ function HF.fit_bodies(q)
   fit(base .. K.takers, 'hash')
 end
 
--- The same for the marker alone, where somebody may be waiting for it.
+-- The same for the marker alone, where somebody may be waiting for it. If there is none, HF.wake is told.
 function HF.fit_wake(q)
-  if q.waiting > q.now then fit(q.base .. K.wake, 'list') end
+  if q.waiting > q.now then q.unmarked = fit(q.base .. K.wake, 'list') == 'none' end
 end
 
 -- A point in time: '+' and ms from now, or '@' and ms since 1970.

@@ -1,6 +1,7 @@
 --[[ The queue's own hash: settings, state and counters.
 
-  Two fields. `settings` is JSON as set by configure; it is decoded once and remembered by its text.
+  Three fields. `settings` is JSON as set by configure; it is decoded once and remembered by its text.
+  `last` tells of the last single send (intake.lua).
   `state` is one packed string: HMGET of two dozen separate fields
   took 10 µs where that of three took 4. A shorter string (written by an older revision) is padded with zeros, so a
   new counter goes to the end.
@@ -68,30 +69,34 @@ function HF.save(q)
     q.reserved))
 end
 
--- What one plain message more has to know, without unpacking all of the state: ms, seq, levels, waiting,
--- listening, clock, sent. Nil for a queue that has none yet, or one of an older revision. The places in the
--- string are those of STATE.
+-- What one plain message more has to know: neither all of the state nor a table, for each string and each table
+-- that is made costs a lone sender half a microsecond. Nil for a queue that has none yet, or one of an older
+-- revision. The places in the string are those of STATE.
+local GLANCE = '>I6I6' .. 'xxxxxxxxxxxx' .. 'I6' .. 'xxxxxx' .. 'I6' .. 'xxxxxx' .. 'I6'
+  .. 'xxxxxxxxxxxxxxxxxxxxxxxx' .. 'I6I6'
+
 function HF.glance(base)
-  local field = redis.call('HMGET', base, 'state', 'settings')
-  local s = field[1]
+  local field = redis.call('HMGET', base, 'state', 'settings', 'last')
+  local s, text = field[1], field[2]
   if not s or #s ~= SIZE then return nil end
-  local ms, seq = struct.unpack('>I6I6', s)
-  local levels, waiting, listening = struct.unpack('>I6xxxxxxI6xxxxxxI6', s, 25)
-  local now, sent = struct.unpack('>I6I6', s, 79)
+  local ms, seq, levels, waiting, listening, now, sent = struct.unpack(GLANCE, s)
   if now == 0 then
     local t = redis.call('TIME')
     now = t[1] * 1000 + math.floor(t[2] / 1000)
   end
-  local text = field[2]
-  return { base = base, state = s, settings = text and (remembered[text] or settings_of(text)) or HF.DEFAULTS,
-    ms = ms, seq = seq, levels = levels, waiting = waiting, listening = listening, now = now, sent = sent }
+  local settings = text and (remembered[text] or settings_of(text)) or HF.DEFAULTS
+  return s, settings, field[3] or '', now, ms, seq, levels, waiting, listening, sent
 end
 
--- The state with that message counted.
-function HF.save_glance(g, ms, seq)
-  local s, pack, sub = g.state, struct.pack, string.sub
-  redis.call('HSET', g.base, 'state', pack('>I6I6', ms, seq) .. sub(s, 13, 24) .. pack('>I6', g.levels)
-    .. sub(s, 31, 84) .. pack('>I6', g.sent + 1) .. sub(s, 91))
+-- The state `s` with one message more, the `sent`th, at this level. `last`: whose that was, see intake.lua.
+function HF.save_glance(base, s, ms, seq, levels, level, sent, last)
+  local sub, bit = string.sub, 2 ^ level
+  if math.floor(levels / bit) % 2 == 1 then
+    s = struct.pack('>I6I6c72I6c84', ms, seq, sub(s, 13, 84), sent, sub(s, 91))
+  else
+    s = struct.pack('>I6I6c12I6c54I6c84', ms, seq, sub(s, 13, 24), levels + bit, sub(s, 31, 84), sent, sub(s, 91))
+  end
+  redis.call('HSET', base, 'state', s, 'last', last)
 end
 
 -- How long a delivery is leased: what was asked for (ms; 0: until settled), the queue's setting (-1), or

@@ -6,8 +6,9 @@
   Rejected: publish to all waiters, which wakes a crowd for one message.                        ]]
 
 function HF.wake(q)
-  if q.waiting > q.now and redis.call('EXISTS', q.base .. K.wake) == 0 then
+  if q.waiting > q.now and (q.unmarked or redis.call('EXISTS', q.base .. K.wake) == 0) then
     redis.call('RPUSH', q.base .. K.wake, '1')
+    q.unmarked = false
   end
 end
 
