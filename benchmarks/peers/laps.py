@@ -29,7 +29,7 @@ class Plan:
     turns: int = 8
     turn_ms: int = 100
     drain_seconds: float = 1.5
-    paced: int = 350
+    paced: int = 600
     paced_warm: int = 50
     least: int = 300
     most: int = 60_000
