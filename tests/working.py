@@ -6,17 +6,27 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 import pytest
 
 import holdfast
+from holdfast.message import utc
 from holdfast.worker.plan import Plan
 from holdfast.worker.shares import Share
 from holdfast.worker.worker import Worker
 from tests.conftest import SETTINGS, Servers
 
 _numbers = itertools.count(1)
+
+
+class Letter(NamedTuple):
+    """A task's message, where a test needs a context and nothing was sent."""
+
+    id: str = "1-1"
+    attributes: dict[str, str] = {}  # noqa: RUF012 (nobody writes to it)
+    sent_at: datetime = utc(1)
 
 
 @contextmanager

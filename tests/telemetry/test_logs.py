@@ -14,7 +14,7 @@ import pytest
 import holdfast
 from holdfast.tasks.context import Context
 from holdfast.telemetry import logs
-from tests.working import work
+from tests.working import Letter, work
 
 log = logging.getLogger("shop.emails")
 
@@ -104,7 +104,7 @@ def test_what_is_logged_elsewhere_has_no_task(out: io.StringIO) -> None:
 
 
 def test_what_the_worker_says_about_a_task_has_its_fields(out: io.StringIO) -> None:
-    context = Context("1599352749159-4", "send_welcome", "emails", 2, worker="here:1")
+    context = Context(Letter("1599352749159-4"), "send_welcome", "emails", 2, worker="here:1")
     logs.setup("info", json=True, stream=out)
     logging.getLogger("holdfast.worker").warning("it failed", extra={"holdfast_context": context})
     [said] = _lines_of(out, "it failed")
@@ -116,7 +116,7 @@ def test_what_the_worker_says_about_a_task_has_its_fields(out: io.StringIO) -> N
 
 
 def test_a_line_that_names_the_task_already_does_not_say_it_twice(out: io.StringIO) -> None:
-    context = Context("1599352749159-4", "send_welcome", "emails", 2)
+    context = Context(Letter("1599352749159-4"), "send_welcome", "emails", 2)
     logs.setup("info", stream=out)
     log.info("send_welcome 1599352749159-4 failed", extra={"holdfast_context": context})
     assert out.getvalue().endswith("Z info send_welcome 1599352749159-4 failed\n")

@@ -17,7 +17,7 @@ import holdfast
 from holdfast.tasks.context import Context
 from holdfast.telemetry import Trace, current_trace
 from holdfast.telemetry.tracing import OpenTelemetry
-from tests.working import home, work
+from tests.working import Letter, home, work
 
 
 class Spans:
@@ -199,7 +199,7 @@ def test_a_bad_traceparent_begins_a_new_trace(app: holdfast.App, spans: Spans, b
 
 def test_the_span_is_current_within_the_handler_and_not_after_it() -> None:
     otel = OpenTelemetry(Spans().provider)
-    with otel.wrap(Context("1-1", "t", "q", 1)):
+    with otel.wrap(Context(Letter(), "t", "q", 1)):
         assert trace.get_current_span().get_span_context().is_valid
     assert not trace.get_current_span().get_span_context().is_valid
 

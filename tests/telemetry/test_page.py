@@ -16,6 +16,7 @@ from holdfast.tasks.middleware import MOMENTS
 from holdfast.telemetry import logs
 from holdfast.telemetry.metrics import Metrics
 from tests.conftest import Servers
+from tests.working import Letter
 
 PAGE = (Path(__file__).parents[2] / "docs/telemetry.md").read_text("utf-8")
 
@@ -36,7 +37,7 @@ def test_every_metric_is_in_the_table_with_its_labels(app: holdfast.App) -> None
 
     registry = CollectorRegistry()
     metrics = Metrics(app, registry)
-    context = Context("1-1", "counted", app.default_queue, 1)
+    context = Context(Letter(), "counted", app.default_queue, 1)
     context.started = 1.0
     metrics.started(context)
     metrics.succeeded(context, None)

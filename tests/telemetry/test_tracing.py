@@ -13,7 +13,7 @@ from holdfast.tasks.context import Context
 from holdfast.tasks.middleware import Sending
 from holdfast.telemetry import Propagation, Trace, current_trace
 from holdfast.telemetry.trace_context import begin, known, parse
-from tests.working import home, work
+from tests.working import Letter, home, work
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 ID = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -190,9 +190,9 @@ def test_there_is_no_trace_outside_of_a_task() -> None:
 
 
 def test_an_attempt_has_one_trace_however_often_one_asks() -> None:
-    context = Context("1-1", "t", "q", 1, attributes={"traceparent": PARENT})
+    context = Context(Letter(attributes={"traceparent": PARENT}), "t", "q", 1)
     assert known(context) is known(context) is not None
-    assert known(Context("1-1", "t", "q", 1)) is None
+    assert known(Context(Letter(), "t", "q", 1)) is None
 
 
 def test_the_steps_of_a_flow_are_in_one_trace(app: holdfast.App) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from contextvars import ContextVar
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -375,3 +376,19 @@ async def test_a_timeout_is_retried_as_other_failures_are(app: holdfast.App, ret
         assert await handle.result_async(timeout=10) == 2
 
     await working(app, during)
+
+
+def test_a_handler_can_ask_about_its_message(app: holdfast.App) -> None:
+    told: list[tuple[str, datetime, dict[str, str]]] = []
+
+    @app.task
+    def ask() -> None:
+        me = holdfast.current()
+        told.append((me.id, me.sent_at, me.attributes))
+
+    handle = ask.send()
+    work(app)
+    [(id, sent_at, attributes)] = told
+    assert id == handle.id
+    assert sent_at.timestamp() * 1000 == pytest.approx(int(handle.id.split("-")[0]), abs=1)
+    assert attributes == {}

@@ -43,7 +43,7 @@ class Alone:
             return opened
         reason = opened.settlement.reason
         log.error("%s in %r is a dead letter: %s", delivery.id, delivery.source, reason)
-        context = Context(delivery.id, "", delivery.source, delivery.receives, worker=self.worker)
+        context = Context(delivery, "", delivery.source, delivery.receives, worker=self.worker)
         self.app.stack.tell("buried", context, reason)
         self.settle(delivery, opened)
         return None

@@ -18,7 +18,7 @@ from holdfast.tasks import body as bodies
 from holdfast.tasks import results
 from holdfast.tasks.app import App
 from holdfast.tasks.body import Body, Flow, Item, Past
-from holdfast.tasks.context import Context
+from holdfast.tasks.context import Context, Sent
 from holdfast.tasks.outcomes import Discard, Outcome, Retry, Snooze
 from holdfast.tasks.results import Kept
 from holdfast.tasks.task import Task
@@ -26,7 +26,7 @@ from holdfast.tasks.task import Task
 _FRAMES = 30
 
 
-class Held(Protocol):
+class Held(Sent, Protocol):
     """A delivery of either client."""
 
     @property
@@ -34,11 +34,7 @@ class Held(Protocol):
     @property
     def body(self) -> bytes: ...
     @property
-    def id(self) -> str: ...
-    @property
     def receives(self) -> int: ...
-    @property
-    def attributes(self) -> dict[str, str]: ...
     def with_body(self, body: bytes) -> bytes: ...
 
 
@@ -57,6 +53,10 @@ class Verdict(NamedTuple):
         """Nothing but an ack."""
         s = self.settlement
         return s.action == "ack" and not s.result_tail
+
+
+DONE = Verdict("succeeded", Settlement(b""))
+"""Of whoever needs to say no more: all such attempts have this one."""
 
 
 class Attempt:
@@ -82,6 +82,11 @@ class Attempt:
         self.started = 0.0
 
     # ---- how it ended ---------------------------------------------------------------------
+
+    @property
+    def leaves_nothing(self) -> bool:
+        """Nobody is going to ask what it returned."""
+        return self.body.flow is None and not self.task.definition.result_ttl_ms
 
     def succeeded(self, value: Any) -> Verdict:
         ttl_ms, flow = self.task.definition.result_ttl_ms, self.body.flow
@@ -203,16 +208,8 @@ def open_delivery(app: App, delivery: Held, queue: str, worker: str) -> Attempt 
     except Corrupt as error:
         return _unworkable(delivery, f"bad arguments for {body.task!r}: {error}", body, task)
     # An attempt that ended has reset the count: what it shows are deliveries nobody settled.
-    lost = delivery.receives - 1
-    context = Context(
-        delivery.id,
-        task.name,
-        queue,
-        body.failures + max(lost, 0) + 1,
-        key=body.key,
-        attributes=delivery.attributes,
-        worker=worker,
-    )
+    number = body.failures + max(delivery.receives, 1)
+    context = Context(delivery, task.name, queue, number, key=body.key, worker=worker)
     return Attempt(delivery, body, task, args, kwargs, context)
 
 

@@ -8,23 +8,34 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from holdfast.errors import InvalidArgument
+
+
+class Sent(Protocol):
+    """The message of a task, as far as a handler may ask about it."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def sent_at(self) -> datetime: ...
+    @property
+    def attributes(self) -> dict[str, str]: ...
 
 
 class Context:
     """One attempt at one task."""
 
     __slots__ = (
+        "_attributes",
+        "_id",
+        "_sent",
         "attempt",
-        "attributes",
         "cancelled",
-        "id",
         "key",
         "lost",
         "queue",
-        "sent_at",
         "started",
         "state",
         "task",
@@ -34,25 +45,24 @@ class Context:
 
     def __init__(
         self,
-        id: str,
+        sent: Sent,
         task: str,
         queue: str,
         attempt: int,
         *,
         key: str = "",
-        sent_at: datetime | None = None,
-        attributes: dict[str, str] | None = None,
         worker: str = "",
     ) -> None:
-        self.id = id
+        # Read when asked for: most handlers never do.
+        self._sent = sent
+        self._id: str | None = None
+        self._attributes: dict[str, str] | None = None
         self.task = task
         self.queue = queue
         self.attempt = attempt
         """1 for the first."""
         self.key = key
         """Its place in a flow, if it is part of one."""
-        self.sent_at = sent_at
-        self.attributes = attributes if attributes is not None else {}
         self.worker = worker
         self.cancelled = False
         """Somebody called `handle.cancel()`: stop when it suits you."""
@@ -63,6 +73,23 @@ class Context:
         self.started = 0.0
         self.state: dict[str, Any] = {}
         """For middleware."""
+
+    @property
+    def id(self) -> str:
+        if self._id is None:
+            self._id = self._sent.id
+        return self._id
+
+    @property
+    def sent_at(self) -> datetime:
+        return self._sent.sent_at
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """Of the message; the sender's middleware may have added to them."""
+        if self._attributes is None:
+            self._attributes = self._sent.attributes
+        return self._attributes
 
     @property
     def stopping(self) -> bool:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from holdfast.client._async.delivery import AsyncDelivery
@@ -19,7 +19,7 @@ from holdfast.engine.tasks import settle
 from holdfast.errors import HoldfastError
 from holdfast.tasks import context as contexts
 from holdfast.tasks._async.desk import AsyncDesk
-from holdfast.tasks.attempt import Verdict
+from holdfast.tasks.attempt import DONE, Verdict
 from holdfast.tasks.context import Context
 from holdfast.tasks.judging import judge, tell
 from holdfast.tasks.middleware import Stack
@@ -32,7 +32,7 @@ log = logging.getLogger("holdfast.worker")
 
 
 class Ending:
-    """`gone` hears of each piece that is out of our hands; `free` of each that has left its place."""
+    """`gone` hears of pieces that are out of our hands."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Ending:
         counts: Counts,
         pace: Pace,
         spawn: Callable[[Any], Any],
-        gone: Callable[[Piece], None],
+        gone: Callable[[Sequence[Piece]], None],
     ) -> None:
         self._desk = desk
         self._stack = stack
@@ -61,6 +61,8 @@ class Ending:
             return
         if attempt.context.lost:
             self.drop(piece)
+        elif error is None and attempt.leaves_nothing and not self._stack.listens("succeeded"):
+            self.finish(piece, DONE)
         else:
             self.judged(piece, judge(attempt, value, error))
 
@@ -108,8 +110,8 @@ class Ending:
             self._following -= 1
             self._followed.set()
 
-    def _settled(self, piece: Piece, verdict: Verdict, ours: bool) -> None:
-        if not ours:
+    def _settled(self, pieces: Sequence[Piece], lost: Iterable[Piece]) -> None:
+        for piece in lost:
             self._counts.add(piece.attempt.task.name, "lost")
             log.warning(
                 "%s %s was settled too late: its lease was lost before",
@@ -117,20 +119,20 @@ class Ending:
                 extra=piece.extra,
             )
             self._stack.tell("lost", piece.attempt.context)
-        self._gone(piece)
+        self._gone(pieces)
 
     def drop(self, piece: Piece) -> None:
         """Others have it now."""
         piece.over = True
         self._counts.add(piece.attempt.task.name, "lost")
         self._stack.tell("lost", piece.attempt.context)
-        self._gone(piece)
+        self._gone([piece])
 
     async def refuse(self, queue: AsyncQueue, delivery: AsyncDelivery, verdict: Verdict) -> None:
         """A delivery that nothing can be done for."""
         reason = verdict.settlement.reason
         log.error("%s in %r is a dead letter: %s", delivery.id, queue.name, reason)
-        self._stack.tell("buried", Context(delivery.id, "", queue.name, delivery.receives), reason)
+        self._stack.tell("buried", Context(delivery, "", queue.name, delivery.receives), reason)
         self._counts.add("", "buried")
         if verdict.ends is not None:
             await self._desk.end(*verdict.ends)

@@ -17,7 +17,7 @@ from holdfast.engine import calls
 from holdfast.engine import tasks as engine
 from holdfast.engine.calls import Call
 from holdfast.errors import HoldfastError, TryAgain
-from holdfast.tasks.attempt import Verdict
+from holdfast.tasks.attempt import DONE, Verdict
 
 if TYPE_CHECKING:
     from holdfast.client._async.client import AsyncClient
@@ -31,10 +31,10 @@ _PROBLEM_WAIT = 0.5
 
 
 class Settler:
-    """`settled` hears of each piece that is settled, and whether it was still ours."""
+    """`settled` hears of pieces that are settled, and of those among them that were no longer ours."""
 
     def __init__(
-        self, client: AsyncClient, settled: Callable[[Piece, Verdict, bool], None]
+        self, client: AsyncClient, settled: Callable[[list[Piece], list[Piece]], None]
     ) -> None:
         self._client = client
         self._settled = settled
@@ -103,7 +103,7 @@ class Settler:
                 # One of them cannot be settled so. Alone, each finds out whether it is the one.
                 if len(built) == 1 and len(parts[0]) == 1:
                     log.error("cannot settle %s: %s", parts[0][0][0].delivery.id, error)
-                    self._settled(*parts[0][0], False)
+                    self._settled([parts[0][0][0]], [parts[0][0][0]])
                     return
                 for part in parts:
                     for each in part:
@@ -111,9 +111,8 @@ class Settler:
                 return
         await self._wake(parts)
         for part, lost in zip(parts, answers, strict=True):
-            stale = set(lost)
-            for i, (piece, verdict) in enumerate(part):
-                self._settled(piece, verdict, i not in stale)
+            pieces = [piece for piece, _ in part]
+            self._settled(pieces, [pieces[i] for i in lost])
 
     async def _wake(self, parts: list[list[Done]]) -> None:
         """Who waits for a queue of several shards does so at its first one, and has to be told there of what
@@ -121,9 +120,9 @@ class Settler:
         homes = {
             piece.queue.name: piece.queue
             for part in parts
+            if part[0][0].delivery.shard  # all of a part are in one
             for piece, verdict in part
-            if piece.delivery.shard
-            and (verdict.settlement.action != "ack" or piece.delivery.group is not None)
+            if verdict.settlement.action != "ack" or piece.delivery.group is not None
         }
         for queue in homes.values():
             try:
@@ -135,7 +134,7 @@ class Settler:
         piece = done[0][0]
         batch: Any = piece.delivery.batch
         ref = await piece.queue.ref(batch.shard)
-        plain = [each for each in done if each[1].plain]
+        plain = [each for each in done if each[1] is DONE or each[1].plain]
         if len(plain) == batch.size:
             plain.sort(key=lambda each: each[0].delivery.place)
             return [(plain, calls.ack(ref, [calls.batch_receipt(batch)]))]

@@ -272,7 +272,8 @@ class Worker:
                 if piece.attempt.task.definition.unique == "queued":
                     self._runner.spawn(self._unname(piece))
                 self._runner.begin(piece)
-        if not self._room.is_set() and self.room > 0:
+        # While some wait, only those that are gone make room.
+        if not waiting and not self._room.is_set() and self.room > 0:
             self._room.set()
 
     async def _unname(self, piece: Piece) -> None:
@@ -322,10 +323,11 @@ class Worker:
         assert self._runner is not None
         self._runner.spawn(self._gate.leave(piece))
 
-    def _gone(self, piece: Piece) -> None:
-        self.held.pop(piece, None)
-        if piece.holds:
-            self._leave(piece)
+    def _gone(self, pieces: Sequence[Piece]) -> None:
+        for piece in pieces:
+            self.held.pop(piece, None)
+            if piece.holds:
+                self._leave(piece)
         if not self._room.is_set() and (not self.held or self.room > 0):
             self._room.set()
 

@@ -1,16 +1,15 @@
 """Runs Calls on the right node, over redis-py's own connections, and decides what to repeat.
 
-One place for: routing by hash slot, loading the function library, MOVED and ASK, waiting out
-failovers, replication (WAIT), and the rule that a call whose answer was lost is repeated only if
-its `Repeat` allows. redis-py's Connection is used directly: its client classes cost half the speed
-here, and its cluster client asks the server for the keys of every FCALL.
+One place for: routing by hash slot, MOVED and ASK, waiting out failovers, replication (WAIT), and the
+rule that a call whose answer was lost is repeated only if its `Repeat` allows. redis-py's Connection is
+used directly: its client classes cost half the speed here, and its cluster client asks the server for
+the keys of every FCALL.
 """
 
 from __future__ import annotations
 
 import random
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -20,19 +19,16 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from holdfast.client import failures, safety
+from holdfast.client._async import readiness
 from holdfast.client._async.node import AsyncNode
 from holdfast.client.address import Address
 from holdfast.client.io_async import Connection, aside, connection, sleep
-from holdfast.engine import library
 from holdfast.engine.calls import Argument, Call, Repeat
 from holdfast.errors import (
     AnswerLost,
     HoldfastError,
-    HoldfastWarning,
     NotReplicated,
-    NotSafe,
     Unavailable,
-    Unsupported,
 )
 
 T = TypeVar("T")
@@ -140,63 +136,13 @@ class AsyncTransport:
     def _forget_places(self) -> None:
         self._slots, self._master = {}, None
 
-    # ---- making a node ready --------------------------------------------------------------
-
-    async def _prepare(self, node: AsyncNode) -> None:
-        async with node.lock:
-            if node.prepared:
-                return
-            if self._check != "off":
-                self._judge(node, await self.examine(node))
-            await self._load_library(node)
-            node.prepared = True
-
-    async def _load_library(self, node: AsyncNode) -> None:
-        """Never replaces a newer revision, or another version's library."""
-        try:
-            found = await node.command("FCALL", f"{library.NAME}_version", 0)
-        except ResponseError as error:
-            if not failures.no_function(error):
-                if failures.unknown_command(error):
-                    raise Unsupported(
-                        f"the server at {node} has no functions; run Valkey 8 or Redis 7, or later"
-                    ) from error
-                raise
-        else:
-            if not library.outdated(found.decode()):
-                return
-        await node.command("FUNCTION", "LOAD", "REPLACE", library.source())
-
     async def examine_all(self) -> dict[str, list[safety.Finding]]:
         """What each node that serves queues really guarantees."""
         await self.command("PING")
         try:
-            return {str(node): await self.examine(node) for node in await self.primaries()}
+            return {str(node): await readiness.examine(node) for node in await self.primaries()}
         except (*_LOST, ResponseError) as error:
             raise Unavailable(f"a node of {self.address.safe} does not answer: {error}") from error
-
-    async def examine(self, node: AsyncNode) -> list[safety.Finding]:
-        info, saving, fsync = await node.exchange(
-            [("INFO",), ("CONFIG", "GET", "save"), ("CONFIG", "GET", "appendfsync")]
-        )
-        if isinstance(info, Exception):
-            raise info
-        config: dict[str, str] = {}
-        for answer in (saving, fsync):
-            if isinstance(answer, list) and len(answer) == 2:
-                config[answer[0].decode()] = answer[1].decode()
-        return safety.findings(safety.parse_info(info), config)
-
-    def _judge(self, node: AsyncNode, found: list[safety.Finding]) -> None:
-        for finding in found:
-            if finding.topic == "server" and finding.level == "bad":
-                raise Unsupported(f"{finding.says}: {finding.fix}")
-            if finding.level != "bad":
-                continue
-            text = f"{finding.topic} at {node}: {finding.says}; to fix it: {finding.fix}"
-            if self._check == "refuse":
-                raise NotSafe(text)
-            warnings.warn(text, HoldfastWarning, stacklevel=2)
 
     # ---- running --------------------------------------------------------------------------
 
@@ -325,7 +271,7 @@ class AsyncTransport:
                 if node is None:
                     node = await self._node_for(call.ref.key)
                 if not node.prepared:
-                    await self._prepare(node)
+                    await readiness.prepare(node, self._check)
             except ResponseError as error:
                 if not failures.passing(error):
                     raise failures.translated(error) from error
