@@ -16,7 +16,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -31,7 +30,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast.worker")
 
+# As little as possible is done each time: a task that comes in just then has to wait for it.
 EVERY = 1.0
+LISTED_EVERY = 3.0
 TTL = 5.0
 SHOWN = 20
 # The loop has other things to do; past this, something keeps it from doing them.
@@ -39,7 +40,6 @@ _STALLED = 2.0
 # With the server away, saying goodbye could take long; whoever stops the worker does not care.
 _GOODBYE = 2.0
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
-_STATM = Path("/proc/self/statm")
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -91,6 +91,8 @@ class Sign:
         self._key = keys.worker_key(worker.name)
         self._spent = time.process_time(), time.monotonic()
         self._cpu = 0.0
+        self._host = socket.gethostname()
+        self._listed = 0.0
         self.beat = time.monotonic()
         self.stop = threading.Event()
 
@@ -118,8 +120,10 @@ class Sign:
         command = self._client.transport.command
         value = msgspec.json.encode(self.look())
         command("SET", self._key, value, "PX", round(TTL * 1000), key=self._key)
-        # Every time: the server may have been emptied, or the name dropped while we could not write.
-        command("SADD", keys.WORKERS, self._worker.name, key=keys.WORKERS)
+        # Again and again: the server may have been emptied, or the name dropped while we could not write.
+        if time.monotonic() - self._listed > LISTED_EVERY:
+            command("SADD", keys.WORKERS, self._worker.name, key=keys.WORKERS)
+            self._listed = time.monotonic()
 
     def remove(self) -> None:
         command = self._client.transport.command
@@ -134,7 +138,7 @@ class Sign:
         blocked = now - self.beat
         return Presence(
             name=worker.name,
-            host=socket.gethostname(),
+            host=self._host,
             pid=os.getpid(),
             app=plan.target,
             version=holdfast.__version__,
@@ -172,9 +176,13 @@ def _running(piece: Any, now: float) -> Running:
 
 def _rss() -> int:
     try:
-        return int(_STATM.read_text().split()[1]) * _PAGE
-    except (OSError, ValueError, IndexError):
+        statm = os.open("/proc/self/statm", os.O_RDONLY)
+    except OSError:
         return _most_rss()
+    try:
+        return int(os.read(statm, 200).split()[1]) * _PAGE
+    finally:
+        os.close(statm)
 
 
 def _most_rss() -> int:
