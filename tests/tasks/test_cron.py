@@ -170,3 +170,14 @@ def test_one_task_can_have_several_schedules_by_different_names() -> None:
     assert (sweep.definition.queue, sweep.definition.priority) == ("chores", 3)
     with pytest.raises(InvalidArgument, match="there is a schedule 'at noon' already"):
         app.cron("@daily", name="at noon")(sweep)
+
+
+def test_a_schedule_refuses_a_window_that_it_would_not_keep() -> None:
+    app = holdfast.App()
+
+    with pytest.raises(InvalidArgument, match="say unique='queued'"):
+
+        @app.cron("@daily", unique_for=60)
+        def sweep() -> None: ...
+
+    assert app.crons == {}

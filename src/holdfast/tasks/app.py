@@ -176,6 +176,11 @@ class App:
         def add(function: Any) -> Task[Any, Any]:
             task = function if isinstance(function, Task) else self.task(**options)(function)
             entry = Cron(name or task.name, task, expression, tz, missed)
+            if task.definition.unique_for_ms:
+                raise InvalidArgument(
+                    f"schedule {entry.name!r}: a tick is told from others by its time, and unique_for would "
+                    "not be kept; leave it out, or say unique='queued' or unique='running'"
+                )
             if entry.name in self.crons:
                 raise InvalidArgument(
                     f"there is a schedule {entry.name!r} already; give one a name=…"
