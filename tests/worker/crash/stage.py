@@ -16,6 +16,7 @@ import msgspec
 import psutil
 
 import holdfast
+from holdfast.worker.presence import read_all
 from tests.servers import wait_until
 
 ROOT = Path(__file__).parents[3]
@@ -51,7 +52,8 @@ class Stage:
 
     def runs(self, what: str) -> list[Run]:
         found = []
-        for line in self._book.read_text().splitlines():
+        # Without what comes after the last end of a line: somebody may be writing it.
+        for line in self._book.read_text().split("\n")[:-1]:
             word, n, attempt, worker, at = line.split()
             if word == what:
                 found.append(Run(word, int(n), int(attempt), worker, float(at)))
@@ -97,6 +99,10 @@ class Stage:
         )
         self._workers.append(worker)
         return worker
+
+    def wait_for_workers(self, count: int) -> None:
+        """Until so many are at work: Python takes its time to start."""
+        wait_until(lambda: len(read_all(self.hf)) == count, 60, f"{count} workers")
 
     def kill(self, worker: subprocess.Popen[bytes]) -> None:
         """kill -9, of the supervisor and of all below it."""

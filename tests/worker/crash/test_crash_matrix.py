@@ -39,6 +39,7 @@ def send(here: Stage, task: str = "step", bad: dict[int, str] | None = None) -> 
 def test_a_worker_is_killed_at_thirty_percent(here: Stage) -> None:
     other = here.start("--concurrency", "4")
     doomed = here.start("--concurrency", "16", "--name", "doomed")
+    here.wait_for_workers(2)
     send(here)
     here.wait_for(0.3)
     here.kill(doomed)
