@@ -28,7 +28,7 @@ function T.send_one(keys, args)
   local s, settings, last, now, ms, seq, levels, waiting, listening, sent = HF.glance(base)
   local level, flags = string.byte(envelope, 1, 2)
   if not s or #envelope < 6 or level > 9 or flags > 1 or (flags == 1 and not HF.envelope_ok(envelope))
-    or settings.delay_ms > 0 or settings.max_length > 0 or settings.journal == 1 or listening > now then
+    or settings.delay_ms > 0 or settings.max_length > 0 or HF.noted(settings, listening, now) then
     return long_way(keys, args)
   end
   if now > ms then ms, seq = now, 0 else seq = seq + 1 end

@@ -9,7 +9,8 @@
 HF.EVENT = { sent = 1, received = 2, requeued = 3, dead = 4, dead_received = 5, redriven = 6,
   acked = 7, expired = 8, removed = 9, extended = 10, dropped = 11, rescheduled = 12 }
 
-function HF.noting(q) return q.settings.journal == 1 or q.listening > q.now end
+function HF.noted(settings, listening, now) return settings.journal == 1 or listening > now end
+function HF.noting(q) return HF.noted(q.settings, q.listening, q.now) end
 
 function HF.note(q, event, records, at, reason, lease_ms)
   if #records == 0 or not HF.noting(q) then return end

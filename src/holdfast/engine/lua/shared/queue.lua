@@ -31,6 +31,11 @@ local function settings_of(text)
   return found
 end
 
+local function clock_ms()
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
 -- `now`: the time, where the caller has asked for it already.
 function HF.open(base, now)
   local field = redis.call('HMGET', base, 'state', 'settings')
@@ -54,8 +59,7 @@ function HF.open(base, now)
   if clock == 0 and now then
     q.now = now
   elseif clock == 0 then
-    local t = redis.call('TIME')
-    q.now = t[1] * 1000 + math.floor(t[2] / 1000)
+    q.now = clock_ms()
   end
   return q
 end
@@ -80,21 +84,18 @@ function HF.glance(base)
   local s, text = field[1], field[2]
   if not s or #s ~= SIZE then return nil end
   local ms, seq, levels, waiting, listening, now, sent = struct.unpack(GLANCE, s)
-  if now == 0 then
-    local t = redis.call('TIME')
-    now = t[1] * 1000 + math.floor(t[2] / 1000)
-  end
+  if now == 0 then now = clock_ms() end
   local settings = text and (remembered[text] or settings_of(text)) or HF.DEFAULTS
   return s, settings, field[3] or '', now, ms, seq, levels, waiting, listening, sent
 end
 
 -- The state `s` with one message more, the `sent`th, at this level. `last`: whose that was, see intake.lua.
 function HF.save_glance(base, s, ms, seq, levels, level, sent, last)
-  local sub, bit = string.sub, 2 ^ level
-  if math.floor(levels / bit) % 2 == 1 then
+  local sub, marked = string.sub, HF.with_level(levels, level)
+  if marked == levels then
     s = struct.pack('>I6I6c72I6c84', ms, seq, sub(s, 13, 84), sent, sub(s, 91))
   else
-    s = struct.pack('>I6I6c12I6c54I6c84', ms, seq, sub(s, 13, 24), levels + bit, sub(s, 31, 84), sent, sub(s, 91))
+    s = struct.pack('>I6I6c12I6c54I6c84', ms, seq, sub(s, 13, 24), marked, sub(s, 31, 84), sent, sub(s, 91))
   end
   redis.call('HSET', base, 'state', s, 'last', last)
 end

@@ -4,10 +4,12 @@
   priority looks at one list. Taking is in two steps, pick then drop: the message is written to
   its new place before it leaves this one, so that an error in between can never lose it.       ]]
 
-function HF.mark_level(q, level)
+function HF.with_level(levels, level)
   local bit = 2 ^ level
-  if math.floor(q.levels / bit) % 2 == 0 then q.levels = q.levels + bit end
+  return math.floor(levels / bit) % 2 == 0 and levels + bit or levels
 end
+
+function HF.mark_level(q, level) q.levels = HF.with_level(q.levels, level) end
 
 local function marked(q, highest_first)
   local list = {}
