@@ -9,8 +9,10 @@ from typing import Any, cast
 
 import pytest
 
+from holdfast.tasks.outcomes import TaskTimeout
 from holdfast.worker.piece import Piece
 from holdfast.worker.threads import Threads
+from tests.servers import wait_until
 
 DEADLINE = 10.0
 
@@ -136,4 +138,70 @@ def test_what_no_thread_has_begun_with_can_be_taken_back() -> None:
     work.wait_for(1)
     work.submit(9)
     work.wait_for(2)
+    work.threads.close()
+
+
+def test_closing_while_threads_end_does_not_disturb_it() -> None:
+    meet = threading.Barrier(3, timeout=DEADLINE)
+    work = Work(3, lambda _: meet.wait())
+
+    class Emptying(set[threading.Thread]):
+        """Whoever walks through it finds that a thread has left before the second step."""
+
+        def __iter__(self) -> Iterator[threading.Thread]:
+            for at, thread in enumerate(super().__iter__()):
+                if at:
+                    wait_until(lambda: len(self) < 3, what="a thread that ends")
+                yield thread
+
+    for n in range(3):
+        work.submit(n)
+    work.wait_for(3)
+    work.threads._threads = alive = Emptying(work.threads._threads)
+    work.threads.close()
+    wait_until(lambda: not alive, what="the end of all threads")
+
+
+def test_an_interruption_that_comes_when_the_handler_has_ended_loses_nothing() -> None:
+    class Late(dict[Piece, int]):
+        """The interruption is delivered where the thread says that it is no longer busy."""
+
+        def pop(self, piece: Piece, *default: Any) -> Any:
+            found = super().pop(piece, *default)
+            if not came:
+                came.append(piece)
+                raise TaskTimeout
+            return found
+
+    came: list[Piece] = []
+    work = Work(1, lambda piece: piece)
+    work.threads._busy = Late()
+    work.submit(1)
+    work.submit(2)
+    work.wait_for(2)
+    assert [(piece, value, error) for piece, value, error in work.outcomes] == [
+        (1, 1, None),
+        (2, 2, None),
+    ]
+    assert came == [1]
+    # Neither of the two is counted as something that needs a thread.
+    assert not work.threads._open
+    work.threads.close()
+
+
+def test_an_interruption_that_comes_before_the_handler_begins_ends_the_piece_and_not_the_thread() -> (
+    None
+):
+    class Early(dict[Piece, int]):
+        def __setitem__(self, piece: Piece, thread: int) -> None:
+            super().__setitem__(piece, thread)
+            if piece == 1:
+                raise TaskTimeout
+
+    work = Work(1, lambda piece: piece)
+    work.threads._busy = Early()
+    work.submit(1)
+    work.submit(2)
+    work.wait_for(2)
+    assert [type(error) for *_, error in work.outcomes] == [TaskTimeout, type(None)]
     work.threads.close()

@@ -12,6 +12,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from contextvars import copy_context
 from typing import Any, Protocol
 
@@ -116,7 +117,8 @@ class Runner:
             return attempt.task.function(*attempt.args, **attempt.kwargs)
 
     def _from_thread(self) -> None:
-        self._loop.call_soon_threadsafe(self._take_outcomes)
+        with suppress(RuntimeError):  # the loop is closed: the worker did not wait for it
+            self._loop.call_soon_threadsafe(self._take_outcomes)
 
     def _take_outcomes(self) -> None:
         for piece, value, error in self._threads.take():

@@ -33,7 +33,7 @@ class Threads:
         self._told = False
         self._lock = threading.Lock()
         # Pieces that were submitted, and neither ended nor given up: each needs a thread.
-        self._open = 0
+        self._open: set[Piece] = set()
         self._threads: set[threading.Thread] = set()
         self._stuck: set[int] = set()
         self._busy: dict[Piece, int] = {}
@@ -45,13 +45,13 @@ class Threads:
 
     def submit(self, piece: Piece) -> None:
         with self._lock:
-            self._open += 1
+            self._open.add(piece)
             self._grow()
         self._waiting.put(piece)
 
     def _grow(self) -> None:
         """Make a thread, if one is needed and there may be one more."""
-        if len(self._threads) - len(self._stuck) < min(self._open, self._most):
+        if len(self._threads) - len(self._stuck) < min(len(self._open), self._most):
             thread = threading.Thread(target=self._run, name="holdfast-task", daemon=True)
             self._threads.add(thread)
             thread.start()
@@ -75,7 +75,7 @@ class Threads:
             if piece is not None:
                 found.append(piece)
                 with self._lock:
-                    self._open -= 1
+                    self._open.discard(piece)
 
     def interrupt(self, piece: Piece, kind: type[BaseException]) -> bool:
         """Raise in the thread that runs it, soon. False: none does."""
@@ -93,12 +93,14 @@ class Threads:
         with self._lock:
             if (ident := self._busy.get(piece)) is not None:
                 self._stuck.add(ident)
-                self._open -= 1
+                self._open.discard(piece)
                 # Something may wait for the place it took.
                 self._grow()
 
     def close(self) -> None:
-        for _ in self._threads:
+        with self._lock:
+            alive = len(self._threads)
+        for _ in range(alive):
             self._waiting.put(None)
 
     def _run(self) -> None:
@@ -109,31 +111,31 @@ class Threads:
                 break
             value: Any = None
             error: BaseException | None = None
-            with self._lock:
-                self._busy[piece] = me
             try:
+                # From here on it may be interrupted.
+                with self._lock:
+                    self._busy[piece] = me
                 value = copy_context().run(self._work, piece)
             except BaseException as raised:
                 # SystemExit too: it is the task that ends, not the worker.
                 error = raised
             try:
-                self._end(piece, value, error)
+                self._leave(piece)
             except BaseException:  # an interruption that came too late
-                self._end(piece, value, error)
+                self._leave(piece)
+            self._outcomes.append((piece, value, error))
+            if not self._told:
+                self._told = True
+                self._done()
+            # No need of the lock: a thread is given up only while it is busy.
             if me in self._stuck:
                 break
         with self._lock:
             self._stuck.discard(me)
             self._threads.discard(threading.current_thread())
 
-    def _end(self, piece: Piece, value: Any, error: BaseException | None) -> None:
+    def _leave(self, piece: Piece) -> None:
+        """Its handler has ended, and nobody interrupts its thread any more. May be said twice."""
         with self._lock:
-            me = self._busy.pop(piece, None)
-            if me is None:
-                return
-            if me not in self._stuck:
-                self._open -= 1
-        self._outcomes.append((piece, value, error))
-        if not self._told:
-            self._told = True
-            self._done()
+            self._open.discard(piece)
+            self._busy.pop(piece, None)
