@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import random
+import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
@@ -52,10 +53,12 @@ class AsyncConsumer:
         self._backoff = backoff
         self._ack_every = ack_every
         self._idle = idle
+        # Around every use of these three, and never while the server is asked: the keeper, whoever iterates
+        # and whoever acks may be different threads. One thread may come twice, by the garbage collector.
+        self._lock = threading.RLock()
         self._ready: deque[AsyncDelivery] = deque()
         self._held: dict[AsyncDelivery, None] = {}
-        # Another thread may add while we send: only ever append, and pop from the left.
-        self._acks: deque[AsyncDelivery] = deque()
+        self._acks: list[AsyncDelivery] = []
         self._acks_since = 0.0
         self._ack_lock = Lock()
         # Breaking out closes twice: the end of the loop, and of the block around it.
@@ -74,13 +77,16 @@ class AsyncConsumer:
             while True:
                 if len(self._acks) >= self._ack_every:
                     await self._flush()
-                if not self._ready:
-                    await self._refill()
-                if not self._ready:
-                    return
-                yield self._ready.popleft()
+                while (delivery := self._next()) is None:
+                    if not await self._refill():
+                        return
+                yield delivery
         finally:
             await self.close()
+
+    def _next(self) -> AsyncDelivery | None:
+        with self._lock:
+            return self._ready.popleft() if self._ready and not self._stopping else None
 
     async def _start(self) -> None:
         lease = self._lease
@@ -89,8 +95,9 @@ class AsyncConsumer:
         self._lease_seconds = milliseconds(lease, "lease") / 1000
         self._keeper = Background(self._keep, f"holdfast-consumer-{self._queue.name}")
 
-    async def _refill(self) -> None:
-        """Wait for messages, through failures of the server, until told to stop."""
+    async def _refill(self) -> bool:
+        """Wait for messages, through failures of the server. False: nothing came for too long, or we are
+        told to stop."""
         waited, problem_wait = time.monotonic(), 0.05
         while not self._stopping:
             await self._flush()
@@ -98,7 +105,7 @@ class AsyncConsumer:
             if self._idle is not None:
                 wait = min(wait, self._idle - (time.monotonic() - waited))
                 if wait < 0:
-                    return
+                    return False
             try:
                 got = await self._queue.receive_many(self._prefetch, wait=wait, lease=self._lease)
             except TryAgain as error:
@@ -108,40 +115,46 @@ class AsyncConsumer:
                 continue
             if got:
                 self._hold(got)
-                return
+                return True
+        return False
 
     def _hold(self, got: Sequence[AsyncDelivery]) -> None:
         for delivery in got:
             delivery.consumer = self
             delivery.backoff = self._backoff
-            self._held[delivery] = None
-            self._ready.append(delivery)
+        with self._lock:
+            self._held.update(dict.fromkeys(got))
+            self._ready.extend(got)
 
     # ---- acks -----------------------------------------------------------------------------
 
     async def ack(self, delivery: AsyncDelivery) -> None:
         """Take note that a delivery is done."""
-        if not self._acks:
-            self._acks_since = time.monotonic()
-        self._acks.append(delivery)
-        delivery.settled = True
+        with self._lock:
+            if not self._acks:
+                self._acks_since = time.monotonic()
+            self._acks.append(delivery)
+            delivery.settled = True
         if self._keeper is None:
             await self._flush()
 
     async def _flush(self) -> None:
         """Send the acks gathered so far. Those that a lost connection kept from going are kept."""
         async with self._ack_lock:
-            acks = [self._acks.popleft() for _ in range(len(self._acks))]
+            with self._lock:
+                acks, self._acks = self._acks, []
             if not acks:
                 return
             try:
                 done = await self._queue.ack_many(acks)
             except TryAgain as error:
                 log.warning("acking on %r: %s; trying again", self._queue.name, error)
-                self._acks.extendleft(reversed(acks))
+                with self._lock:
+                    self._acks[:0] = acks
                 return
-            for delivery in acks:
-                self._held.pop(delivery, None)
+            with self._lock:
+                for delivery in acks:
+                    self._held.pop(delivery, None)
             if len(done) < len(acks):
                 log.warning(
                     "%d of %d acks on %r came too late: the leases were lost, and the messages will "
@@ -165,24 +178,28 @@ class AsyncConsumer:
                     await self._extend()
             except HoldfastError as error:
                 log.warning("keeping leases on %r: %s", self._queue.name, error)
+            except Exception:
+                # Without a keeper all leases would end, and nobody would know why.
+                log.exception("keeping leases on %r; going on", self._queue.name)
             await me.pause(min(_TICK, self._lease_seconds / 10 or _TICK))
 
     async def _extend(self) -> None:
         """Move the end of every held lease. What is no longer ours is dropped from the prefetch;
         what the caller has in hand finds out when it settles."""
-        for delivery in list(self._held):
-            if delivery.settled and delivery not in self._acks:
-                self._held.pop(delivery, None)
-        held = list(self._held)
+        with self._lock:
+            acks = set(self._acks)
+            held = [d for d in self._held if not d.settled or d in acks]
+            self._held = dict.fromkeys(held)
         if not held:
             return
         kept = set(await self._queue.extend_many(held, self._lease_seconds))
-        for delivery in held:
-            if delivery in kept:
-                continue
-            self._held.pop(delivery, None)
-            if delivery in self._ready:
-                self._ready.remove(delivery)
+        lost = [delivery for delivery in held if delivery not in kept]
+        with self._lock:
+            for delivery in lost:
+                self._held.pop(delivery, None)
+                if delivery in self._ready:
+                    self._ready.remove(delivery)
+        for delivery in lost:
             if not delivery.settled:
                 log.warning("the lease on %s of %r is lost", delivery.id, self._queue.name)
 
@@ -191,19 +208,19 @@ class AsyncConsumer:
     def stop(self) -> None:
         """End the iteration soon: what is prefetched goes back, what is in hand may be settled."""
         self._stopping = True
-        self._ready.clear()
 
     async def close(self) -> None:
         """Send outstanding acks, and release what was prefetched and not handled."""
         self._stopping = True
-        self._ready.clear()
         async with self._close_lock:
             if self._keeper is not None:
                 keeper, self._keeper = self._keeper, None
                 await keeper.stop()
             await self._flush()
-            unhandled = [d for d in self._held if not d.settled]
-            self._held.clear()
+            with self._lock:
+                unhandled = [d for d in self._held if not d.settled]
+                self._held.clear()
+                self._ready.clear()
             if unhandled:
                 try:
                     await self._queue.release_many(unhandled)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import random
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -53,10 +54,12 @@ class Consumer:
         self._backoff = backoff
         self._ack_every = ack_every
         self._idle = idle
+        # Around every use of these three, and never while the server is asked: the keeper, whoever iterates
+        # and whoever acks may be different threads. One thread may come twice, by the garbage collector.
+        self._lock = threading.RLock()
         self._ready: deque[Delivery] = deque()
         self._held: dict[Delivery, None] = {}
-        # Another thread may add while we send: only ever append, and pop from the left.
-        self._acks: deque[Delivery] = deque()
+        self._acks: list[Delivery] = []
         self._acks_since = 0.0
         self._ack_lock = Lock()
         # Breaking out closes twice: the end of the loop, and of the block around it.
@@ -75,13 +78,16 @@ class Consumer:
             while True:
                 if len(self._acks) >= self._ack_every:
                     self._flush()
-                if not self._ready:
-                    self._refill()
-                if not self._ready:
-                    return
-                yield self._ready.popleft()
+                while (delivery := self._next()) is None:
+                    if not self._refill():
+                        return
+                yield delivery
         finally:
             self.close()
+
+    def _next(self) -> Delivery | None:
+        with self._lock:
+            return self._ready.popleft() if self._ready and not self._stopping else None
 
     def _start(self) -> None:
         lease = self._lease
@@ -90,8 +96,9 @@ class Consumer:
         self._lease_seconds = milliseconds(lease, "lease") / 1000
         self._keeper = Background(self._keep, f"holdfast-consumer-{self._queue.name}")
 
-    def _refill(self) -> None:
-        """Wait for messages, through failures of the server, until told to stop."""
+    def _refill(self) -> bool:
+        """Wait for messages, through failures of the server. False: nothing came for too long, or we are
+        told to stop."""
         waited, problem_wait = time.monotonic(), 0.05
         while not self._stopping:
             self._flush()
@@ -99,7 +106,7 @@ class Consumer:
             if self._idle is not None:
                 wait = min(wait, self._idle - (time.monotonic() - waited))
                 if wait < 0:
-                    return
+                    return False
             try:
                 got = self._queue.receive_many(self._prefetch, wait=wait, lease=self._lease)
             except TryAgain as error:
@@ -109,40 +116,46 @@ class Consumer:
                 continue
             if got:
                 self._hold(got)
-                return
+                return True
+        return False
 
     def _hold(self, got: Sequence[Delivery]) -> None:
         for delivery in got:
             delivery.consumer = self
             delivery.backoff = self._backoff
-            self._held[delivery] = None
-            self._ready.append(delivery)
+        with self._lock:
+            self._held.update(dict.fromkeys(got))
+            self._ready.extend(got)
 
     # ---- acks -----------------------------------------------------------------------------
 
     def ack(self, delivery: Delivery) -> None:
         """Take note that a delivery is done."""
-        if not self._acks:
-            self._acks_since = time.monotonic()
-        self._acks.append(delivery)
-        delivery.settled = True
+        with self._lock:
+            if not self._acks:
+                self._acks_since = time.monotonic()
+            self._acks.append(delivery)
+            delivery.settled = True
         if self._keeper is None:
             self._flush()
 
     def _flush(self) -> None:
         """Send the acks gathered so far. Those that a lost connection kept from going are kept."""
         with self._ack_lock:
-            acks = [self._acks.popleft() for _ in range(len(self._acks))]
+            with self._lock:
+                acks, self._acks = self._acks, []
             if not acks:
                 return
             try:
                 done = self._queue.ack_many(acks)
             except TryAgain as error:
                 log.warning("acking on %r: %s; trying again", self._queue.name, error)
-                self._acks.extendleft(reversed(acks))
+                with self._lock:
+                    self._acks[:0] = acks
                 return
-            for delivery in acks:
-                self._held.pop(delivery, None)
+            with self._lock:
+                for delivery in acks:
+                    self._held.pop(delivery, None)
             if len(done) < len(acks):
                 log.warning(
                     "%d of %d acks on %r came too late: the leases were lost, and the messages will "
@@ -166,24 +179,28 @@ class Consumer:
                     self._extend()
             except HoldfastError as error:
                 log.warning("keeping leases on %r: %s", self._queue.name, error)
+            except Exception:
+                # Without a keeper all leases would end, and nobody would know why.
+                log.exception("keeping leases on %r; going on", self._queue.name)
             me.pause(min(_TICK, self._lease_seconds / 10 or _TICK))
 
     def _extend(self) -> None:
         """Move the end of every held lease. What is no longer ours is dropped from the prefetch;
         what the caller has in hand finds out when it settles."""
-        for delivery in list(self._held):
-            if delivery.settled and delivery not in self._acks:
-                self._held.pop(delivery, None)
-        held = list(self._held)
+        with self._lock:
+            acks = set(self._acks)
+            held = [d for d in self._held if not d.settled or d in acks]
+            self._held = dict.fromkeys(held)
         if not held:
             return
         kept = set(self._queue.extend_many(held, self._lease_seconds))
-        for delivery in held:
-            if delivery in kept:
-                continue
-            self._held.pop(delivery, None)
-            if delivery in self._ready:
-                self._ready.remove(delivery)
+        lost = [delivery for delivery in held if delivery not in kept]
+        with self._lock:
+            for delivery in lost:
+                self._held.pop(delivery, None)
+                if delivery in self._ready:
+                    self._ready.remove(delivery)
+        for delivery in lost:
             if not delivery.settled:
                 log.warning("the lease on %s of %r is lost", delivery.id, self._queue.name)
 
@@ -192,19 +209,19 @@ class Consumer:
     def stop(self) -> None:
         """End the iteration soon: what is prefetched goes back, what is in hand may be settled."""
         self._stopping = True
-        self._ready.clear()
 
     def close(self) -> None:
         """Send outstanding acks, and release what was prefetched and not handled."""
         self._stopping = True
-        self._ready.clear()
         with self._close_lock:
             if self._keeper is not None:
                 keeper, self._keeper = self._keeper, None
                 keeper.stop()
             self._flush()
-            unhandled = [d for d in self._held if not d.settled]
-            self._held.clear()
+            with self._lock:
+                unhandled = [d for d in self._held if not d.settled]
+                self._held.clear()
+                self._ready.clear()
             if unhandled:
                 try:
                     self._queue.release_many(unhandled)
