@@ -11,6 +11,7 @@ import pytest
 import holdfast
 from holdfast import AnswerLost, Client, Outgoing, Queue, Unavailable
 from tests.client.proxy import Proxy, proxied
+from tests.servers import wait_until
 
 
 @pytest.fixture
@@ -105,6 +106,23 @@ def test_a_consumer_does_not_notice_cut_connections(proxy: Proxy, q: Queue) -> N
                 proxy.cut()
     assert sorted(set(seen), key=int) == [b"%d" % i for i in range(300)]
     assert q.stats().total == 0
+
+
+def test_acks_that_an_outage_kept_from_going_go_when_it_is_over(
+    proxy: Proxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    with holdfast.connect(proxy.url, retry_for=0.1) as client:
+        q = client.queue(f"lost-{secrets.token_hex(4)}")
+        q.send_many([b"before", b"after"])
+        for d in q.consume(lease=60, idle=0.3):
+            with d:
+                if d.body == b"before":
+                    proxy.break_off()
+                else:
+                    wait_until(lambda: "acking on" in caplog.text, what="an ack that failed")
+                    proxy.mend()
+        stats = q.stats()
+    assert (stats.total, stats.acked, stats.requeued) == (0, 2, 0)
 
 
 def test_events_go_on_after_a_cut(proxy: Proxy, q: Queue) -> None:

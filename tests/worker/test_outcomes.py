@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ import pytest
 import holdfast
 from holdfast import Discard, Retries, Retry, Snooze
 from holdfast.errors import InvalidArgument, ResultTimeout, TaskCancelled, TaskFailed
-from tests.working import home, work, working
+from holdfast.worker.worker import Worker
+from tests.servers import standalone_server
+from tests.working import home, new_app, work, working
 
 SOON = Retries(2, first=0.01, most=0.02)
 
@@ -50,6 +53,34 @@ def test_nothing_is_acked_before_the_handler_has_returned(app: holdfast.App) -> 
     work(app)
     assert seen == [(1, 0)]
     assert home(app).stats().acked == 1
+
+
+def test_what_was_done_while_the_server_was_away_is_acked_when_it_is_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran: list[int] = []
+    with (
+        standalone_server(tmp_path, "durable") as server,
+        new_app(server.url, timeout=0.5, retry_for=0.1) as app,
+    ):
+
+        @app.task
+        async def one(n: int) -> None:
+            ran.append(n)
+            server.kill()
+
+        async def outage(worker: Worker) -> None:
+            while "settling 1 tasks" not in caplog.text:
+                await asyncio.sleep(0.01)
+            server.start()
+            while worker.held:
+                await asyncio.sleep(0.01)
+
+        one.send(1)
+        work(app, during=outage)
+        stats = home(app).stats()
+    assert ran == [1]
+    assert (stats.total, stats.acked) == (0, 1)
 
 
 def test_a_failed_task_is_tried_again_and_tells_what_happened(app: holdfast.App) -> None:
