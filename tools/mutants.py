@@ -172,7 +172,8 @@ def judge(status: int | None, said: str) -> tuple[Verdict, str]:
     """What pytest's exit status means, and which test it is about."""
     if status is None:
         return "caught", "timeout"
-    failed = _FAILED.findall(said)
+    # What the tests have logged may look the same.
+    failed = _FAILED.findall(said.rpartition(" short test summary info ")[2])
     if failed and "::" not in failed[0]:
         # A file that cannot be imported. Some versions of pytest end with 1 then, as for a test that failed.
         return "BROKEN", f"cannot run {failed[0]}"

@@ -71,6 +71,7 @@ def test_a_fault_is_caught_by_a_test_that_fails_and_by_nothing_else(
         (1, "ERROR t.py - ImportError", "BROKEN"),
         (1, "FAILED t.py::test_a[x - y] - assert 0", "caught"),
         (1, "ERROR t.py::test_a - OSError", "caught"),
+        (1, "ERROR  a.log\n= short test summary info =\nFAILED t.py::test_a", "caught"),
         (2, "Interrupted", "BROKEN"),
         (3, "INTERNALERROR", "BROKEN"),
         (4, "ERROR: unrecognized arguments: --quick", "BROKEN"),
