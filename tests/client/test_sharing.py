@@ -7,18 +7,27 @@ a moment: where it is kept out, it comes later.
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import pytest
+from redis.crc import key_slot
 
+import holdfast
 from holdfast.client._sync.consumer import Consumer
 from holdfast.client._sync.delivery import Delivery
+from holdfast.client._sync.node import Node
 from holdfast.client._sync.place import Place
+from holdfast.client._sync.transport import Transport
+from holdfast.client.address import parse
 from holdfast.client.backoff import exponential
 from tests.servers import wait_until
+
+T = TypeVar("T")
 
 
 def beside(act: Callable[[], object]) -> threading.Thread:
@@ -203,3 +212,215 @@ def test_a_keeper_that_fails_says_so_and_goes_on(
     [said] = caplog.records
     assert (said.name, said.exc_info is not None) == ("holdfast", True)
     assert "keeping leases on 'shelf'" in said.getMessage()
+
+
+# ---- a client -----------------------------------------------------------------------------
+
+
+class Raided(list[T]):
+    """Who sees that there is something finds nothing any more: another thread was faster."""
+
+    def __len__(self) -> int:
+        found = super().__len__()
+        beside(self.clear)
+        return found
+
+
+@pytest.fixture
+def hf(url: str) -> Iterator[holdfast.Client]:
+    with holdfast.connect(url, check="off") as client:
+        yield client
+
+
+@pytest.fixture
+def q(hf: holdfast.Client) -> holdfast.Queue:
+    return hf.queue(f"q-{secrets.token_hex(4)}")
+
+
+def test_a_connection_is_made_where_another_thread_took_the_last_idle_one(
+    hf: holdfast.Client,
+) -> None:
+    hf.ping()
+    [node] = hf.transport._nodes.values()
+    node._idle = Raided(node._idle)
+    hf.ping()
+
+
+def test_connections_are_closed_though_another_thread_takes_one(hf: holdfast.Client) -> None:
+    hf.ping()
+    [node] = hf.transport._nodes.values()
+    node._idle = Raided(node._idle)
+    hf.close()
+
+
+def test_a_send_has_a_name_where_another_thread_took_the_last_one(
+    way: str, request: pytest.FixtureRequest
+) -> None:
+    url = request.getfixturevalue("url" if way == "direct" else "door_url")
+    with holdfast.connect(url) as hf:
+        q = hf.queue(f"q-{secrets.token_hex(4)}")
+        q.send(b"a")
+        hf.senders = Raided(hf.senders)
+        q.send(b"b")
+        assert q.stats().ready == 2
+
+
+def test_a_queue_that_another_thread_deletes_can_be_sent_to(q: holdfast.Queue) -> None:
+    q.send(b"a")
+    register = q._register
+
+    def and_delete() -> None:
+        beside(q.delete).join()
+        register()
+
+    q._register = and_delete  # type: ignore[method-assign]
+    q.send_many([b"b", b"c"])
+    assert q.stats().ready == 2
+
+
+def test_a_queue_that_another_thread_deletes_can_be_waited_for(
+    hf: holdfast.Client, q: holdfast.Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take, run_after = q._take, q.transport.run_after
+
+    def a_moment(marker: str, seconds: float, call: Any) -> Any:
+        answer = run_after(marker, 0.001, call)
+        monkeypatch.setattr(q, "_take", and_delete)
+        return answer
+
+    def and_delete(*what: Any, **how: Any) -> list[Delivery]:
+        got = take(*what, **how)
+        monkeypatch.undo()
+        beside(q.delete).join()
+        hf.queue(q.name).send(b"a")
+        return got
+
+    monkeypatch.setattr(q.transport, "run_after", a_moment)
+    assert q.receive(wait=10) is not None
+
+
+def test_shards_are_looked_at_while_another_thread_empties_them(q: holdfast.Queue) -> None:
+    class Hints(list[int]):
+        """Who has seen that there are some has another thread receive what they promise."""
+
+        looks = 0
+
+        def __len__(self) -> int:
+            found = super().__len__()
+            self.looks += 1
+            if self.looks == 2:
+                beside(lambda: got.extend(q.receive_many(10))).join()
+            return found
+
+    got: list[Delivery] = []
+    q.configure(shards=2)
+    q.send_many([b"a", b"b"])
+    q._full, q._looked = Hints([0, 1]), time.monotonic() + 60
+    got += q.receive_many(10)
+    assert len(got) == 2
+
+
+def test_events_end_when_another_thread_closes_them(
+    q: holdfast.Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = threading.Event()
+    ended: list[object] = []
+    with q.events() as events:
+        read = events._read
+
+        def and_tell(*what: Any) -> None:
+            waits.set()
+            read(*what)
+
+        monkeypatch.setattr(events, "_read", and_tell)
+        waiter = threading.Thread(target=lambda: ended.append(events.get()))
+        waiter.start()
+        assert waits.wait(10)
+        events.close()
+        waiter.join(10)
+        assert ended == [None]
+        assert not events._connections
+
+
+def test_a_reaper_that_fails_says_so_and_goes_on(
+    hf: holdfast.Client, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[None] = []
+
+    def queues() -> list[str]:
+        looks.append(None)
+        if len(looks) == 1:
+            raise RuntimeError("a fault of ours")
+        return []
+
+    monkeypatch.setattr(hf, "queues", queues)
+    with caplog.at_level(logging.ERROR, "holdfast"):
+        hf.start_reaper(0.01)
+        wait_until(lambda: len(looks) > 1, what="another round")
+    [said] = caplog.records
+    assert (said.name, said.exc_info is not None) == ("holdfast", True)
+
+
+# ---- where to -----------------------------------------------------------------------------
+
+
+def transport_to(url: str) -> Transport:
+    return Transport(parse(url), timeout=1, retry_for=0, replicas=0, check="off")
+
+
+def test_a_call_goes_to_its_slot_though_another_thread_forgets_all_slots() -> None:
+    transport = transport_to("redis://127.0.0.1:1,127.0.0.1:2")
+    node = transport._node_at("127.0.0.1", 1)
+
+    class Forgotten(dict[int, Node]):
+        """Who sees that a slot is known finds all of them forgotten."""
+
+        def __contains__(self, slot: object) -> bool:
+            beside(transport._forget_places)
+            return super().__contains__(slot)
+
+    transport._slots = Forgotten({key_slot(b"q"): node})
+    assert transport._node_for("q") is node
+
+
+def test_a_call_goes_to_the_server_though_another_thread_forgets_which_it_is() -> None:
+    class Forgetful(Transport):
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value)
+            if name == "_master" and value is not None:
+                beside(self._forget_places)
+
+    transport = Forgetful(
+        parse("redis://127.0.0.1:1"), timeout=1, retry_for=0, replicas=0, check="off"
+    )
+    assert isinstance(transport._node_for("q"), Node)
+
+
+def test_threads_that_find_a_server_at_once_share_its_connections() -> None:
+    transport = transport_to("redis://127.0.0.1:1")
+    found: list[Node] = []
+
+    class Late(dict[tuple[str, int], Node]):
+        """Who sees that there is no such node has another thread make it."""
+
+        def get(self, place: Any, default: Any = None) -> Any:
+            answer = super().get(place, default)
+            if answer is None and threading.current_thread() is threading.main_thread():
+                beside(lambda: found.append(transport._node_at(*place)))
+            return answer
+
+    transport._nodes = Late()
+    found.append(transport._node_at("127.0.0.1", 1))
+    assert found[0] is found[1]
+
+
+def test_closing_is_not_disturbed_by_a_call_that_finds_another_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    transport = transport_to("redis://127.0.0.1:1")
+    for port in (1, 2):
+        node = transport._node_at("127.0.0.1", port)
+        monkeypatch.setattr(
+            node, "close", lambda: beside(lambda: transport._node_at("127.0.0.1", 3))
+        )
+    transport.close()

@@ -36,8 +36,8 @@ class AsyncNode:
         """An idle connection, or a new one; `fresh`: in any case a new one."""
         if self._pid != os.getpid():  # after a fork: the parent's sockets are not ours
             self._idle, self._pid = [], os.getpid()
-        if self._idle and not fresh:
-            return self._idle.pop()
+        if not fresh and (idle := self._take_idle()) is not None:
+            return idle
         made = connection(self.address, self.host, self.port, self.timeout)
         try:
             await heeding(made.connect())
@@ -53,8 +53,14 @@ class AsyncNode:
             await used.disconnect()
 
     async def close(self) -> None:
-        while self._idle:
-            await self._idle.pop().disconnect()
+        while (idle := self._take_idle()) is not None:
+            await idle.disconnect()
+
+    def _take_idle(self) -> Connection | None:
+        try:
+            return self._idle.pop()  # in one step: another thread may take the last one
+        except IndexError:
+            return None
 
     async def exchange(
         self, commands: Sequence[tuple[Argument, ...]], *, fresh: bool = False

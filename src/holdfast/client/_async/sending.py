@@ -64,9 +64,10 @@ class AsyncSending(AsyncShards):
         listed = messages if isinstance(messages, list) else list(messages)
         if not listed:
             return []
-        if len(await self._shards()) == 1 and all(type(m) is bytes for m in listed):
+        refs = await self._shards()
+        if len(refs) == 1 and all(type(m) is bytes for m in listed):
             await self._register()
-            return await self._send_to(0, partial(calls.send_plain, self._refs[0], listed), name)
+            return await self._send_to(0, partial(calls.send_plain, refs[0], listed), name)
         return await self.send_packed([self._pack(m) for m in listed], name)
 
     async def ensure(

@@ -67,8 +67,9 @@ class AsyncTransport:
     def _node_at(self, host: str, port: int) -> AsyncNode:
         found = self._nodes.get((host, port))
         if found is None:
-            found = AsyncNode(self.address, host, port, self._timeout)
-            self._nodes[host, port] = found
+            # Two threads may both have found none; one node is for both.
+            made = AsyncNode(self.address, host, port, self._timeout)
+            found = self._nodes.setdefault((host, port), made)
         return found
 
     async def _node_for(self, key: str) -> AsyncNode:
@@ -77,22 +78,24 @@ class AsyncTransport:
         # Slots are known of a cluster, and of a server that has turned out to be part of one.
         if self.address.topology == "cluster" or (self._slots and key):
             slot = key_slot(key.encode())
-            if slot not in self._slots:
-                await self._learn_slots()
-            if slot not in self._slots:
+            # What others forget meanwhile is good enough for this call.
+            node = self._slots.get(slot) or (await self._learn_slots()).get(slot)
+            if node is None:
                 raise Unavailable(
                     f"no node of the cluster at {self.address.safe} serves slot {slot}"
                 )
-            return self._slots[slot]
-        if self._master is None:
+            return node
+        master = self._master
+        if master is None:
             if self.address.topology == "sentinel":
-                self._master = await self._ask_sentinels()
+                master = await self._ask_sentinels()
             else:
                 host, port = self.address.hosts[0] if self.address.hosts else ("", 0)
-                self._master = self._node_at(host, port)
-        return self._master
+                master = self._node_at(host, port)
+            self._master = master
+        return master
 
-    async def _learn_slots(self) -> None:
+    async def _learn_slots(self) -> dict[int, AsyncNode]:
         known = list(dict.fromkeys([*self._nodes, *self.address.hosts]))
         problem: Exception | None = None
         for host, port in known:
@@ -108,7 +111,7 @@ class AsyncTransport:
                 node = self._node_at(primary[0].decode() or host, primary[1])
                 slots.update(dict.fromkeys(range(first, last + 1), node))
             self._slots = slots
-            return
+            return slots
         raise Unavailable(f"no node of the cluster at {self.address.safe} answers: {problem}")
 
     async def _ask_sentinels(self) -> AsyncNode:
@@ -131,7 +134,8 @@ class AsyncTransport:
     async def primaries(self) -> list[AsyncNode]:
         """All nodes that serve queues."""
         node = await self._node_for("")
-        return list(dict.fromkeys(self._slots.values())) if self._slots else [node]
+        # A copy in one step: other calls learn of places meanwhile.
+        return list(dict.fromkeys(list(self._slots.values()))) or [node]
 
     def _forget_places(self) -> None:
         self._slots, self._master = {}, None
@@ -357,5 +361,6 @@ class AsyncTransport:
 
     async def close(self) -> None:
         self._closed = True
-        for node in self._nodes.values():
+        # A copy in one step: a call under way may still find a node.
+        for node in list(self._nodes.values()):
             await node.close()

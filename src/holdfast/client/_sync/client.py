@@ -80,8 +80,12 @@ class Client:
         self.listed: set[str] = set()
         self._reaper: Background | None = None
 
-    def new_sender(self) -> Sender:
-        return Sender(f"{self._me}{secrets.token_hex(3)}")
+    def sender(self) -> Sender:
+        """One that no other call has; to be put back into `senders` when its call is done."""
+        try:
+            return self.senders.pop()  # in one step: another thread may take the last one
+        except IndexError:
+            return Sender(f"{self._me}{secrets.token_hex(3)}")
 
     def run_named(
         self, build: Callable[[str, int], Call[Sent]], name: CallName | None = None
@@ -90,7 +94,7 @@ class Client:
         if name is not None:
             call = build(name.sender, name.number)
             return self.transport.run(call.again() if name.again else call)
-        sender = self.senders.pop() if self.senders else self.new_sender()
+        sender = self.sender()
         sender.number += 1
         sent = self.transport.run(build(sender.name, sender.number))
         # Not after an error: its last call may still be under way somewhere.
@@ -152,18 +156,20 @@ class Client:
                     self.topic(name).tend()
             except HoldfastError as error:
                 log.warning("reaper: %s; going on", error)
+            except Exception:
+                log.exception("reaper; going on")
             me.pause(self._every)
 
     def _leave(self) -> None:
-        if self._membership is not None:
-            self._membership.close()
-            self._membership = None
+        membership, self._membership = self._membership, None
+        if membership is not None:
+            membership.close()
 
     def close(self) -> None:
         """Close all connections; the embedded server, if in use, stops with its last user."""
-        if self._reaper is not None:
-            self._reaper.stop()
-            self._reaper = None
+        reaper, self._reaper = self._reaper, None
+        if reaper is not None:
+            reaper.stop()
         self.transport.close()
         self._leave()
 

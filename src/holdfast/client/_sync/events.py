@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from holdfast.client.io_sync import Connection, read_within, stop_iteration
+from holdfast.client.io_sync import Connection, Lock, read_within, stop_iteration
 from holdfast.engine import calls, notes
 from holdfast.engine.keys import QueueRef
 
@@ -27,7 +27,7 @@ _PATIENCE = 0.5
 
 
 class Events:
-    """Iterate over it, or `get` one at a time. Ends when closed."""
+    """Iterate over it, or `get` one at a time. Ends when closed, soon if somebody waits elsewhere."""
 
     def __init__(self, queue: Queue, kinds: frozenset[str]) -> None:
         self._queue = queue
@@ -37,6 +37,8 @@ class Events:
         self._connections: dict[str, Connection] = {}
         self._renew = 0.0
         self._open = False
+        # Connections are used by one at a time: whoever closes lets who reads look away first.
+        self._reading = Lock()
 
     def __enter__(self) -> Self:
         self._open = True
@@ -65,17 +67,23 @@ class Events:
     def get(self, timeout: float | None = None) -> notes.Event | None:
         """The next event, or None if none came in `timeout` seconds (None: wait for ever)."""
         give_up = None if timeout is None else time.monotonic() + timeout
-        while not self._found and self._open:
+        while True:
             left = _PATIENCE if give_up is None else min(give_up - time.monotonic(), _PATIENCE)
-            try:
-                self._renewed()
-                for own in list(self._connections.values()):
-                    self._read(own, max(left / len(self._connections), 0.001))
-            except (RedisConnectionError, OSError):
-                self._reconnect()
-            if give_up is not None and time.monotonic() >= give_up:
-                break
-        return self._found.popleft() if self._found else None
+            with self._reading:
+                if not self._found and self._open:
+                    self._look(left)
+                if self._found:
+                    return self._found.popleft()
+                if not self._open or (give_up is not None and time.monotonic() >= give_up):
+                    return None
+
+    def _look(self, seconds: float) -> None:
+        try:
+            self._renewed()
+            for own in self._connections.values():
+                self._read(own, max(seconds / len(self._connections), 0.001))
+        except (RedisConnectionError, OSError):
+            self._reconnect()
 
     def _reconnect(self) -> None:
         for own in self._connections.values():
@@ -109,9 +117,10 @@ class Events:
 
     def close(self) -> None:
         self._open = False
-        for own in self._connections.values():
-            own.disconnect()
-        self._connections.clear()
+        with self._reading:
+            for own in self._connections.values():
+                own.disconnect()
+            self._connections.clear()
 
     def __exit__(
         self,

@@ -37,8 +37,8 @@ class Node:
         """An idle connection, or a new one; `fresh`: in any case a new one."""
         if self._pid != os.getpid():  # after a fork: the parent's sockets are not ours
             self._idle, self._pid = [], os.getpid()
-        if self._idle and not fresh:
-            return self._idle.pop()
+        if not fresh and (idle := self._take_idle()) is not None:
+            return idle
         made = connection(self.address, self.host, self.port, self.timeout)
         try:
             heeding(made.connect())
@@ -54,8 +54,14 @@ class Node:
             used.disconnect()
 
     def close(self) -> None:
-        while self._idle:
-            self._idle.pop().disconnect()
+        while (idle := self._take_idle()) is not None:
+            idle.disconnect()
+
+    def _take_idle(self) -> Connection | None:
+        try:
+            return self._idle.pop()  # in one step: another thread may take the last one
+        except IndexError:
+            return None
 
     def exchange(
         self, commands: Sequence[tuple[Argument, ...]], *, fresh: bool = False

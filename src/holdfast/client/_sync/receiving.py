@@ -89,13 +89,13 @@ class Receiving(Shards):
                 left_ms = max(int((give_up - time.monotonic()) * 1000), 0)
             else:
                 left_ms = max(int(left * 1000), 0)
-            refs = self._refs
+            refs = self._shards()
             if not got and (len(refs) > 1 or next_ms == 0):
                 got, next_ms = self._look(refs, count, lease, left_ms, dead)
         if not got and wait:
             # The last look, and only this one, tells that nobody of ours goes on waiting: the engine
             # then has another waiter watch the time.
-            got, _ = self._look(self._refs, count, lease, 0, dead)
+            got, _ = self._look(refs, count, lease, 0, dead)
         return got
 
     def _look(
@@ -130,35 +130,39 @@ class Receiving(Shards):
         queue costs one round trip a receive and an idle shard none, and none is overlooked.
         """
         next_ms = -1
-        fresh = not self._full or time.monotonic() - self._looked > _HINTS_LAST
+        # Only ever replaced as a whole: another thread may be at it too. It is a hint, and may be late.
+        full = self._full
+        fresh = not full or time.monotonic() - self._looked > _HINTS_LAST
         if fresh:
             answers = self.transport.run_many([calls.tend(ref, wait_ms) for ref in refs])
-            self._full = [shard for shard, (ready, _) in enumerate(answers) if ready]
+            full = [shard for shard, (ready, _) in enumerate(answers) if ready]
             self._looked = time.monotonic()
             due = [ms for _, ms in answers if ms >= 0]
             next_ms = min(due, default=-1)
-        if not self._full:
+        if not full:
+            self._full = full
             return [], next_ms
         self._turn += 1
-        turn = self._turn % len(self._full)
-        chosen = (self._full[turn:] + self._full[:turn])[:count]
+        turn = self._turn % len(full)
+        chosen = (full[turn:] + full[:turn])[:count]
         share, extra = divmod(count, len(chosen))
         parts = [
             calls.receive(refs[shard], share + (i < extra), lease, 0)
             for i, shard in enumerate(chosen)
         ]
         got: list[Delivery] = []
-        came = False
+        came, emptied = False, set()
         for shard, reply in zip(chosen, self.transport.run_many(parts), strict=True):
             came = came or bool(reply.records)
-            if not reply.more and shard in self._full:
-                self._full.remove(shard)
+            if not reply.more:
+                emptied.add(shard)
             got += self._take(refs[shard], reply, dead=False)
         if not got and (came or not fresh):
             # All were corrupt, or somebody else was faster there: look at the others too.
-            self._full.clear()
+            self._full = []
             return self._look_around(refs, count, lease, wait_ms)
-        return got, 0 if self._full else next_ms
+        self._full = full = [shard for shard in full if shard not in emptied]
+        return got, 0 if full else next_ms
 
     def _take(self, ref: QueueRef, reply: replies.Received, dead: bool) -> list[Delivery]:
         """Deliveries out of a reply. A message that is not as it was sent goes to the dead letters

@@ -50,7 +50,7 @@ class RemoteClient(Client):
 
     def send_named(self, method: Any, request: Any) -> Any:
         """The answer to a send or publish, under a name of ours: safe to repeat by itself."""
-        sender = self.senders.pop() if self.senders else self.new_sender()
+        sender = self.sender()
         sender.number += 1
         request.name.sender, request.name.number = sender.name, sender.number
         answer = self.remote.call(method, request, named=True)

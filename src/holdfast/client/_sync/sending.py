@@ -65,9 +65,10 @@ class Sending(Shards):
         listed = messages if isinstance(messages, list) else list(messages)
         if not listed:
             return []
-        if len(self._shards()) == 1 and all(type(m) is bytes for m in listed):
+        refs = self._shards()
+        if len(refs) == 1 and all(type(m) is bytes for m in listed):
             self._register()
-            return self._send_to(0, partial(calls.send_plain, self._refs[0], listed), name)
+            return self._send_to(0, partial(calls.send_plain, refs[0], listed), name)
         return self.send_packed([self._pack(m) for m in listed], name)
 
     def ensure(

@@ -31,20 +31,26 @@ class Shards:
         return f"<{type(self).__name__} {self.name!r}>"
 
     def _shards(self) -> list[QueueRef]:
-        if not self._refs:
+        # Only ever replaced as a whole; what another thread forgets meanwhile is good enough for this call.
+        refs = self._refs
+        if not refs:
             known = self._client.shards.get(self.name)
             if known is None:
                 reply = self.transport.run(calls.configure(QueueRef(self.name), {}))
                 known = reply.settings.shards
-            self._set_shards(known)
-        return self._refs
+            refs = self._refs = [QueueRef(self.name, shard) for shard in range(known)]
+            self._remember(known)
+        return refs
 
     def _set_shards(self, n: int) -> None:
         if n != len(self._refs):
             self._refs = [QueueRef(self.name, shard) for shard in range(n)]
-            if len(self._client.shards) > _REMEMBER:
-                self._client.shards.clear()
-            self._client.shards[self.name] = n
+            self._remember(n)
+
+    def _remember(self, shards: int) -> None:
+        if len(self._client.shards) > _REMEMBER:
+            self._client.shards.clear()
+        self._client.shards[self.name] = shards
 
     def ref(self, shard: int) -> QueueRef:
         """One of its shards."""
@@ -70,8 +76,9 @@ class Shards:
 
     def _wake_home(self) -> None:
         """Waiters of a sharded queue block at its first shard; see lua/wake.lua."""
-        if len(self._refs) > 1:
-            self.transport.run(calls.wake(self._refs[0]))
+        refs = self._refs
+        if len(refs) > 1:
+            self.transport.run(calls.wake(refs[0]))
 
     def refresh(self) -> None:
         """Ask how many shards the queue has by now. Those who send or receive are told; those who

@@ -39,10 +39,11 @@ class Subscription(Place):
 
     def _shards(self) -> list[QueueRef]:
         # Which seat it is depends on the mode, which only the server knows.
-        if not self._refs:
+        refs = self._refs
+        if not refs:
             call = topics.seat(self._topic, self.consumer, self.peer)
-            self._refs = [SeatRef(self._topic, self.transport.run(call))]
-        return self._refs
+            refs = self._refs = [SeatRef(self._topic, self.transport.run(call))]
+        return refs
 
     def _set_shards(self, n: int) -> None:
         """A subscription has one, and nobody needs to remember that."""

@@ -68,8 +68,9 @@ class Transport:
     def _node_at(self, host: str, port: int) -> Node:
         found = self._nodes.get((host, port))
         if found is None:
-            found = Node(self.address, host, port, self._timeout)
-            self._nodes[host, port] = found
+            # Two threads may both have found none; one node is for both.
+            made = Node(self.address, host, port, self._timeout)
+            found = self._nodes.setdefault((host, port), made)
         return found
 
     def _node_for(self, key: str) -> Node:
@@ -78,22 +79,24 @@ class Transport:
         # Slots are known of a cluster, and of a server that has turned out to be part of one.
         if self.address.topology == "cluster" or (self._slots and key):
             slot = key_slot(key.encode())
-            if slot not in self._slots:
-                self._learn_slots()
-            if slot not in self._slots:
+            # What others forget meanwhile is good enough for this call.
+            node = self._slots.get(slot) or (self._learn_slots()).get(slot)
+            if node is None:
                 raise Unavailable(
                     f"no node of the cluster at {self.address.safe} serves slot {slot}"
                 )
-            return self._slots[slot]
-        if self._master is None:
+            return node
+        master = self._master
+        if master is None:
             if self.address.topology == "sentinel":
-                self._master = self._ask_sentinels()
+                master = self._ask_sentinels()
             else:
                 host, port = self.address.hosts[0] if self.address.hosts else ("", 0)
-                self._master = self._node_at(host, port)
-        return self._master
+                master = self._node_at(host, port)
+            self._master = master
+        return master
 
-    def _learn_slots(self) -> None:
+    def _learn_slots(self) -> dict[int, Node]:
         known = list(dict.fromkeys([*self._nodes, *self.address.hosts]))
         problem: Exception | None = None
         for host, port in known:
@@ -109,7 +112,7 @@ class Transport:
                 node = self._node_at(primary[0].decode() or host, primary[1])
                 slots.update(dict.fromkeys(range(first, last + 1), node))
             self._slots = slots
-            return
+            return slots
         raise Unavailable(f"no node of the cluster at {self.address.safe} answers: {problem}")
 
     def _ask_sentinels(self) -> Node:
@@ -130,7 +133,8 @@ class Transport:
     def primaries(self) -> list[Node]:
         """All nodes that serve queues."""
         node = self._node_for("")
-        return list(dict.fromkeys(self._slots.values())) if self._slots else [node]
+        # A copy in one step: other calls learn of places meanwhile.
+        return list(dict.fromkeys(list(self._slots.values()))) or [node]
 
     def _forget_places(self) -> None:
         self._slots, self._master = {}, None
@@ -354,5 +358,6 @@ class Transport:
 
     def close(self) -> None:
         self._closed = True
-        for node in self._nodes.values():
+        # A copy in one step: a call under way may still find a node.
+        for node in list(self._nodes.values()):
             node.close()
