@@ -71,15 +71,19 @@ class Leases:
         while not self._stop.wait(min(_TICK, shortest / 10)):
             try:
                 self._nudge()
+            except RuntimeError:
+                return  # the loop is closed
+            try:
                 self._watch()
+                # Copied in one step, since pieces are compared by identity: the loop goes on meanwhile.
                 pieces = list(self._held())
                 self._extend(pieces)
                 self._look_for_cancelled(pieces)
             except HoldfastError as error:
                 log.warning("keeping leases: %s; trying again", error)
-            except RuntimeError:
-                return  # the loop is closed
             except Exception:
+                if self._stop.is_set():
+                    return  # the loop may be closed by now
                 log.exception("keeping leases; trying again")
 
     def _watch(self) -> None:

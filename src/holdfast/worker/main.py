@@ -54,7 +54,7 @@ class Process:
         self._config = config
         self.stopping = False
         self.started = False
-        self._leaving = False
+        self._leaving = threading.Lock()  # taken for good by whoever says it first
         self._signals = 0
         self._stop: Callable[[orders.Word], None] | None = None
         self.status = 0
@@ -129,9 +129,12 @@ class Process:
     # ---- being stopped --------------------------------------------------------------------
 
     def _listen(self) -> None:
-        while (order := self._line.receive(orders.order)) is not None:
-            self.stop(order.word)
-        log.warning("the supervisor is gone; stopping")
+        try:
+            while (order := self._line.receive(orders.order)) is not None:
+                self.stop(order.word)
+            log.warning("the supervisor is gone; stopping")
+        except Exception:
+            log.exception("the supervisor cannot be heard any more; stopping")
         self.stop("quiet")
 
     def _signalled(self, number: signal.Signals) -> None:
@@ -148,9 +151,8 @@ class Process:
                 self._stop(word)
 
     def leave(self, why: orders.Why, text: str = "") -> None:
-        """Tell the supervisor, once."""
-        if not self._leaving:
-            self._leaving = True
+        """Tell the supervisor, once: the first reason counts. From any thread."""
+        if self._leaving.acquire(blocking=False):
             self.tell(orders.Leaving(why, text))
 
     def force(self, seconds: float, status: int = BROKEN) -> None:

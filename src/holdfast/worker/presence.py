@@ -132,7 +132,7 @@ class Sign:
 
     def look(self) -> Presence:
         worker, plan, now = self._worker, self._worker.plan, time.monotonic()
-        # Copied in one step: the loop goes on meanwhile.
+        # Copied in one step, since pieces are compared by identity: the loop goes on meanwhile.
         pieces = list(worker.running)
         pieces.sort(key=lambda piece: piece.attempt.started or now)
         blocked = now - self.beat
@@ -153,7 +153,7 @@ class Sign:
             stopping=worker.stopping,
             stalled=round(blocked, 1) if blocked > _STALLED else 0.0,
             running=[_running(piece, now) for piece in pieces[:SHOWN]],
-            counts={task: dict(found) for task, found in list(worker.counts.by_task.items())},
+            counts=worker.counts.copy(),
             cpu=self._busy_cores(now),
             rss=_rss(),
         )

@@ -61,14 +61,21 @@ class Watch:
 
     def _run(self) -> None:
         while not self._over.wait(_TICK):
-            if not self._process.started:
-                self._wait_for_start()
-                continue
-            self._tell_progress()
-            if self._config.memory_limit and memory.used() > self._config.memory_limit * _FULL:
-                self._leave("memory", "the process is at its memory limit")
-            if (why := self._worker.broken()) is not None and not self._leaving:
-                self._give_up(why)
+            try:
+                self._look()
+            except Exception:
+                # Whoever asks for a limit counts on it.
+                log.exception("watching the worker; going on")
+
+    def _look(self) -> None:
+        if not self._process.started:
+            self._wait_for_start()
+            return
+        self._tell_progress()
+        if self._config.memory_limit and memory.used() > self._config.memory_limit * _FULL:
+            self._leave("memory", "the process is at its memory limit")
+        if (why := self._worker.broken()) is not None and not self._leaving:
+            self._give_up(why)
 
     def _wait_for_start(self) -> None:
         if time.monotonic() - self._began > _SLOW_START:
@@ -76,10 +83,7 @@ class Watch:
             self._began += 10.0
 
     def _tell_progress(self) -> None:
-        try:
-            done = {task: dict(counts) for task, counts in self._worker.counts.by_task.items()}
-        except RuntimeError:  # it grew meanwhile; next time
-            return
+        done = self._worker.counts.copy()
         if done != self._told:
             self._told = done
             self._process.tell(Progress(done))
