@@ -8,6 +8,7 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -145,6 +146,29 @@ async def test_what_runs_and_what_is_held_is_seen_while_it_is_so(
     assert found == {"running": 2, "resting": 0, "held": 2, "concurrency": 2}
     assert seen("holdfast_worker_held") == 0
     assert seen("holdfast_tasks_running", task="blocks") is None
+
+
+def test_a_page_can_be_made_while_a_task_ends_as_none_did_before(
+    registry: CollectorRegistry,
+) -> None:
+    class Growing(dict[str, int]):
+        """Whoever walks through it has a task end in another way meanwhile."""
+
+        def items(self) -> Any:
+            for found in super().items():
+                yield found
+                ending = threading.Thread(target=metrics.cancelled, args=(context,))
+                ending.start()
+                ending.join(0.2)
+
+    metrics = Metrics(registry=registry)
+    context: Any = SimpleNamespace(task="t", queue="q", started=0.0)
+    metrics.succeeded(context, None)
+    metrics.retried(context, ValueError(), 1)
+    tally = metrics._tallies["t", "q"]
+    tally.outcomes = Growing(tally.outcomes)
+    seen = Seen(registry)
+    assert seen("holdfast_tasks_total", task="t", queue="q", outcome="succeeded") == 1
 
 
 def test_depths_of_queues_are_looked_up_by_whoever_scrapes(app: holdfast.App) -> None:

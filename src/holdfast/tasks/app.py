@@ -76,6 +76,8 @@ class App:
             "home": home,
             "durability": durability,
         }
+        # A module that a handler imports may define tasks while other threads look through them.
+        self._defining = threading.Lock()
         self.tasks: dict[str, Task[Any, Any]] = {}
         self.crons: dict[str, Cron] = {}
         self.limits: dict[str, tuple[Limit, ...]] = {}
@@ -146,14 +148,15 @@ class App:
         if not callable(function) or isinstance(function, type | Task):
             raise InvalidArgument(f"{function!r} is no function; @app.task goes over a function")
         name = name or function.__name__
-        if name in self.tasks:
-            raise InvalidArgument(
-                f"there is a task {name!r} already, in {self.tasks[name].function.__module__}; give one of "
-                "them another name: @app.task(name=…)"
-            )
         kind = AsyncTask if asyncio.iscoroutinefunction(function) else Task
         made: Task[Any, Any] = kind(self, function, name, definition)
-        self.tasks[name] = made
+        with self._defining:
+            found = self.tasks.setdefault(name, made)
+        if found is not made:
+            raise InvalidArgument(
+                f"there is a task {name!r} already, in {found.function.__module__}; give one of them another "
+                "name: @app.task(name=…)"
+            )
         return made
 
     def cron(
@@ -216,7 +219,8 @@ class App:
     @property
     def queues(self) -> list[str]:
         """All queues that this app's tasks go to."""
-        return sorted({task.definition.queue for task in self.tasks.values()})
+        with self._defining:
+            return sorted({task.definition.queue for task in self.tasks.values()})
 
     # ---- sending --------------------------------------------------------------------------
 

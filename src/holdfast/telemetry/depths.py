@@ -8,6 +8,7 @@ which is how one sees that the server is away.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Iterable
@@ -29,7 +30,7 @@ _WAIT = 1.0
 class Depths:
     def __init__(self) -> None:
         self._found: dict[str, Stats] = {}
-        self._at = 0.0
+        self._at = -math.inf  # not 0: the clock may have begun with the machine, a moment ago
         self._lock = threading.Lock()
         self._look: threading.Thread | None = None
 

@@ -46,7 +46,8 @@ class Metrics(Middleware):
                 "metrics need prometheus-client: pip install 'holdfast[metrics]'"
             ) from None
         self._app = app
-        self._workers: list[Any] = []
+        # Replaced as a whole: workers come and go on their loops, and the page is made in a thread.
+        self._workers: tuple[Any, ...] = ()
         self._depths = Depths()
         self._tallies: dict[tuple[str, str], Tally] = {}
         # Tasks are sent from any thread, and may end in several.
@@ -113,10 +114,12 @@ class Metrics(Middleware):
 
     def worker_started(self, worker: Any) -> None:
         self._app = worker.app
-        self._workers.append(worker)
+        with self._lock:
+            self._workers = (*self._workers, worker)
 
     def worker_stopped(self, worker: Any) -> None:
-        self._workers.remove(worker)
+        with self._lock:
+            self._workers = tuple(each for each in self._workers if each is not worker)
 
     def describe(self) -> Iterable[Metric]:
         """Names only; the registry asks, to see whether any is taken."""
@@ -124,7 +127,7 @@ class Metrics(Middleware):
 
     def collect(self) -> Iterator[Metric]:
         with self._lock:
-            tallies = dict(self._tallies)
+            tallies = {of: tally.copy() for of, tally in self._tallies.items()}
         yield from self._of_tasks(tallies)
         yield from self._of_workers()
         yield from self._of_queues()
@@ -143,7 +146,7 @@ class Metrics(Middleware):
             "holdfast_task_wait_seconds", "From sending to the first attempt.", labels=labels
         )
         for of, tally in tallies.items():
-            for outcome, n in list(tally.outcomes.items()):
+            for outcome, n in tally.outcomes.items():
                 total.add_metric((*of, outcome), n)
             if tally.sent:
                 sent.add_metric(of, tally.sent)
@@ -156,7 +159,7 @@ class Metrics(Middleware):
     def _of_workers(self) -> Iterator[Metric]:
         from prometheus_client.core import GaugeMetricFamily as Gauge
 
-        workers = list(self._workers)
+        workers = self._workers
         running = Gauge("holdfast_tasks_running", "Attempts that run now.", labels=["task"])
         now: Counter[str] = Counter()
         for worker in workers:

@@ -26,10 +26,15 @@ class Spread:
         self.counts[bisect_left(BUCKETS, seconds)] += 1
         self.sum += seconds
 
+    def copy(self) -> Spread:
+        made = Spread()
+        made.counts, made.sum = list(self.counts), self.sum
+        return made
+
     def cumulative(self) -> list[tuple[str, float]]:
         """As Prometheus wants it: how many were at most so long."""
         total, found = 0, []
-        for bound, n in zip((*map(float, BUCKETS), "+Inf"), list(self.counts), strict=True):
+        for bound, n in zip((*map(float, BUCKETS), "+Inf"), self.counts, strict=True):
             total += n
             found.append((str(bound), float(total)))
         return found
@@ -45,3 +50,10 @@ class Tally:
         self.ran = Spread()
         self.waited = Spread()
         self.sent = 0
+
+    def copy(self) -> Tally:
+        """For whoever looks while counting goes on."""
+        made = Tally()
+        made.outcomes, made.sent = dict(self.outcomes), self.sent
+        made.ran, made.waited = self.ran.copy(), self.waited.copy()
+        return made
