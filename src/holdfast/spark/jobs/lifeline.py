@@ -13,6 +13,7 @@ would outlive a driver that was killed.
 from __future__ import annotations
 
 import hmac
+import logging
 import secrets
 import socket
 import threading
@@ -25,9 +26,12 @@ from typing import Self
 import msgspec
 from pyspark.sql import SparkSession
 
+log = logging.getLogger("holdfast.worker")
+
 Counts = dict[str, dict[str, int]]
 """By queue: what happened, and how often."""
 _HELLO_SECONDS = 10.0
+_PROBLEM_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class Driver:
         self._lines: set[socket.socket] = set()
         self._totals: dict[str, Counter[str]] = {}
         self._closed = False
+        self._over = threading.Event()
         threading.Thread(target=self._accept, name="lifeline", daemon=True).start()
 
     def totals(self) -> Counts:
@@ -72,6 +77,7 @@ class Driver:
                 _shut(line, socket.SHUT_WR)
 
     def close(self) -> None:
+        self._over.set()
         self.hang_up()
         # Closing alone does not wake a thread that waits in accept().
         _shut(self._server, socket.SHUT_RDWR)
@@ -84,12 +90,17 @@ class Driver:
         self.close()
 
     def _accept(self) -> None:
-        while True:
+        while not self._over.is_set():
+            line = None
             try:
                 line, _ = self._server.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._listen, args=(line,), daemon=True).start()
+                threading.Thread(target=self._listen, args=(line,), daemon=True).start()
+            except Exception:  # too many open files, or threads: that may pass
+                if line is not None:
+                    line.close()
+                if not self._over.is_set():
+                    log.exception("a task cannot be heard; going on")
+                    self._over.wait(_PROBLEM_SECONDS)
 
     def _listen(self, line: socket.socket) -> None:
         with line, line.makefile("rb") as reader:

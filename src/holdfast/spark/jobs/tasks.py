@@ -97,8 +97,8 @@ class Tasks:
                 self.look()
                 ended = self._call(attempt)
             finally:
-                self._attempt = None
                 with self._lock:
+                    self._attempt = None
                     self._permits.leave()
             verdict = self._alone.end(attempt, *ended)
         else:
@@ -122,6 +122,8 @@ class Tasks:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None
         self._stop = lambda: loop.call_soon_threadsafe(task.cancel)
+        if attempt.context.cancelled:  # since it was looked at, and nobody could be told
+            task.cancel()
         try:
             async with asyncio.timeout(limit) as clock:
                 ended = await self._alone.call_async(attempt)
@@ -142,10 +144,12 @@ class Tasks:
                 mark = self._client.transport.command(
                     "ZSCORE", key, parse_id(context.id)[0], key=key
                 )
-                if mark is not None and attempt is self._attempt:
-                    log.info("%s %s is cancelled", context.task, context.id)
-                    context.cancelled = True
-                    self._stop()
+                with self._lock:
+                    # Else it is the next one that would be stopped.
+                    if mark is not None and attempt is self._attempt:
+                        log.info("%s %s is cancelled", context.task, context.id)
+                        context.cancelled = True
+                        self._stop()
             with self._lock:
                 if attempt is self._attempt:
                     self._permits.renew()

@@ -26,12 +26,17 @@ _HEED = 1.0
 def within(limit: float, call: Callable[[Attempt], Ended], attempt: Attempt) -> Ended:
     """What `call` answers, or a TaskTimeout; `attempt.context.timed_out` tells the handler, and us."""
     ended: list[Ended] = []
+    ending = threading.Lock()
+
+    def end(answer: Ended) -> None:
+        with ending:
+            ended.append(answer)
 
     def run() -> None:
         try:
-            ended.append(call(attempt))
+            end(call(attempt))
         except BaseException as error:  # the interruption, when the handler had just ended
-            ended.append((None, error))
+            end((None, error))
 
     thread = threading.Thread(
         target=copy_context().run, args=(run,), name="holdfast-task", daemon=True
@@ -39,9 +44,12 @@ def within(limit: float, call: Callable[[Attempt], Ended], attempt: Attempt) -> 
     thread.start()
     thread.join(limit)
     if thread.is_alive():
-        attempt.context.timed_out = True
-        ident = ctypes.c_ulong(thread.ident or 0)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(TaskTimeout))
+        with ending:
+            # The number of a thread that has ended may be another's by now.
+            if not ended:
+                attempt.context.timed_out = True
+                ident = ctypes.c_ulong(thread.ident or 0)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(TaskTimeout))
         thread.join(_HEED)
     if not ended:
         name, task_id = attempt.context.task, attempt.context.id

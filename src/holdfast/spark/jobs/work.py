@@ -191,6 +191,7 @@ class _Slot:
             if self._tasks is not None:
                 self._tasks.look()
             self._tell()
+        self._tell()  # what was counted since
         self._line.close()
         if self._tasks is not None:
             self._tasks.close()
