@@ -3,8 +3,14 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
+PYTEST := PATH="$(CURDIR)/$(VENV)/foreign/bin:$$PATH" $(BIN)/python -m pytest
+# Tests in another order: `make test ORDER=random`, and in the same one again: ORDER=<the seed it printed>.
+SHUFFLE := $(if $(ORDER),-p randomly $(if $(filter-out random,$(ORDER)),--randomly-seed=$(ORDER)))
 
-.PHONY: setup run test check foreign bench bench-spark bench-peers generate clean
+# Hundreds of Python processes are started: none should compile again what another one has.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: setup run test quick quick-tests check torture mutants foreign bench bench-spark bench-peers generate clean
 
 setup: $(STAMP)
 
@@ -26,12 +32,32 @@ check: setup
 	$(BIN)/lint-imports
 	$(BIN)/python tools/generate.py --check
 
-# Clients of other makes, for tests that use them: brought without root where the machine lacks them.
+# What tests use and the machine may lack: clients of other makes, brought without root; and an archive with
+# which Spark starts in half the time.
 foreign: setup
 	@$(BIN)/python tools/foreign.py $(VENV)
+	@$(BIN)/python tools/warm_java.py $(VENV)
 
+# Everything that is promised, in at most twelve minutes on two cores.
 test: check foreign
-	PATH="$(CURDIR)/$(VENV)/foreign/bin:$$PATH" $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(PYTEST) -n 2 --dist worksteal $(SHUFFLE)
+
+# The inner loop, in at most ninety seconds: the checks, and all tests that are neither slow nor start Spark,
+# on one server.
+quick: setup
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check quick-tests
+
+quick-tests: setup
+	$(PYTEST) -n 2 --dist worksteal --quick $(SHUFFLE)
+
+# The campaigns that are too long for `make test`: every kill, and the engine and the client on every server.
+torture: foreign
+	$(PYTEST) --torture -m torture
+	$(PYTEST) -n 2 --dist worksteal --settings all tests/engine tests/client
+
+# Breaks the code in thirty ways, and tells which tests notice.
+mutants: foreign
+	PATH="$(CURDIR)/$(VENV)/foreign/bin:$$PATH" $(BIN)/python tools/mutants.py
 
 bench: setup
 	$(BIN)/python -m benchmarks

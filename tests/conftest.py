@@ -1,9 +1,13 @@
 """Where tests run: real servers, started once per test process and only when a test asks for one.
 
-A test that takes `q` runs in every setting below. To run in fewer of them, say so and why:
+A test that takes `q` runs in the usual settings: one server, one where every batch is packed, Debian's
+Redis, and a cluster, with shards where the test allows them. To run in others, say so and why:
 
     @pytest.mark.unsharded("exact order over all messages is a promise of one shard")
     @pytest.mark.only("standalone", reason="arithmetic on one server's INFO")
+
+`--settings all` adds shards on one server and a cluster without them, `--settings one` is one server;
+`--quick` is that, without what is slow or starts Spark. Long tests are given out first.
 
 A topic has no shards: a test that takes `topic` runs where queues have one. The clock of a queue, or
 of a topic with its subscriptions, stands still until the test moves it: `clock.advance(seconds)`.
@@ -24,13 +28,15 @@ from hypothesis import HealthCheck, settings
 
 import holdfast
 from holdfast.engine import library
-from tests import servers
+from tests import java, servers
 from tests.clock import Clock
 from tests.raw import Raw
 
 # Tests start servers by fork while gRPC's threads run in this process; gRPC's own handlers of a fork
 # then abort the child now and then.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+# Every Java that a test starts, also through a command or a page of the docs.
+os.environ |= java.VARIABLES
 
 settings.register_profile(
     "holdfast",
@@ -64,23 +70,79 @@ SETTINGS = {
 }
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("holdfast's own tests")
+    group.addoption("--settings", choices=("one", "usual", "all"), help="servers to run on")
+    group.addoption(
+        "--quick", action="store_true", help="one server, and nothing slow: for the inner loop"
+    )
+    group.addoption(
+        "--torture", action="store_true", help="also the campaigns that `make torture` is made of"
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     for line in (
         "unsharded(reason): run on queues of one shard only",
         "only(*settings, reason): run in these settings only",
+        "spark: starts Spark, or needs one that runs (told from the fixture `spark` too)",
+        "torture: a long campaign, not part of `make test`",
     ):
         config.addinivalue_line("markers", line)
+
+
+def _usual(possible: list[Setting]) -> list[Setting]:
+    """Of the two settings with shards and the two on a cluster, the one that is both, if it may be: it takes
+    all the ways that the others take."""
+    names = {s.name for s in possible}
+    spare = {"cluster", "standalone-shards"} if "cluster-shards" in names else set()
+    return [s for s in possible if s.name not in spare]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
+    unwanted = set() if config.getoption("torture") else {"torture"}
+    if config.getoption("quick"):
+        unwanted |= {"slow", "spark"}
+    chosen: list[pytest.Item] = []
+    left: list[pytest.Item] = []
+    for item in items:
+        (left if unwanted & {mark.name for mark in item.iter_markers()} else chosen).append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+    items[:] = _dealt(chosen, getattr(config, "workerinput", {}).get("workercount", 1))
+
+
+def _dealt(items: list[pytest.Item], hands: int) -> list[pytest.Item]:
+    """What takes long comes first, in turn to each test process, so that none is left alone with it at the
+    end. xdist cuts the list into a piece for each process; who is done early takes from the others."""
+    slow = [item for item in items if any(item.iter_markers("slow"))]
+    rest = [item for item in items if not any(item.iter_markers("slow"))]
+    dealt: list[pytest.Item] = []
+    for hand in range(hands):
+        mine = slow[hand::hands]
+        short = (hand + 1) * len(items) // hands - len(dealt) - len(mine)
+        dealt += mine + rest[:short]
+        rest = rest[short:]
+    return dealt + rest
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "setting" not in metafunc.fixturenames:
         return
-    chosen = list(SETTINGS.values())
+    chosen, limited = list(SETTINGS.values()), False
     for mark in metafunc.definition.iter_markers("only"):
-        chosen = [s for s in chosen if s.name in mark.args]
+        chosen, limited = [s for s in chosen if s.name in mark.args], True
     topics_only = "topic" in metafunc.fixturenames and "q" not in metafunc.fixturenames
     if topics_only or any(metafunc.definition.iter_markers("unsharded")):
         chosen = [s for s in chosen if s.shards == 1]
+    asked = metafunc.config.getoption("settings")
+    if metafunc.config.getoption("quick") or asked == "one":
+        chosen = chosen[:1]
+    elif asked != "all" and not limited:
+        chosen = _usual(chosen)
     metafunc.parametrize(
         "setting", chosen, ids=[s.name for s in chosen], indirect=True, scope="session"
     )

@@ -98,7 +98,7 @@ class FlatResult:
 
 
 def measure(run: Run, spark: SparkSession) -> FlatResult:
-    messages = run.choose(5_000_000, 40_000)
+    messages = run.choose(5_000_000, 12_000)
     rows = run.choose(100_000, 2_000)
     with rig(spark) as on, run.step(f"memory over {messages:,}", 100) as tick:
         writer = on.stream(_QUEUE, rows).writeStream.format("noop")

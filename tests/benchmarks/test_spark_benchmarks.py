@@ -51,6 +51,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_a_quick_run_measures_every_side_and_judges_by_what_it_measured(tmp_path: Path) -> None:
     # One test, since test processes that share the work would each run it for themselves.

@@ -20,9 +20,8 @@ from holdfast.cli.spark_running import load
 from holdfast.errors import InvalidArgument, QueueFull
 from tests.cli.conftest import Run, Start
 from tests.servers import wait_until
-from tests.spark.programs import JVM
 
-SPARK = ("--master", "local[2]", "--conf", f"spark.driver.extraJavaOptions={JVM}")
+SPARK = ("--master", "local[2]")
 
 
 # ---- without Spark ------------------------------------------------------------------------
@@ -92,6 +91,7 @@ def lines(raw: bytes) -> list[Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_job_after_its_batch_with_a_summary(
     start: Start, queue: holdfast.Queue, tmp_path: Path, number: signal.Signals
@@ -115,6 +115,7 @@ def test_a_signal_ends_a_job_after_its_batch_with_a_summary(
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 def test_an_error_deep_in_spark_is_one_line_and_its_own_exit_status(
     start: Start, queue: holdfast.Queue, client: holdfast.Client, tmp_path: Path
 ) -> None:
@@ -135,6 +136,7 @@ def test_an_error_deep_in_spark_is_one_line_and_its_own_exit_status(
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 def test_jobs_run_under_spark_submit_with_the_same_arguments(
     run: Run, queue: holdfast.Queue, tmp_path: Path, server: str
 ) -> None:
@@ -142,7 +144,7 @@ def test_jobs_run_under_spark_submit_with_the_same_arguments(
     program = run("spark", "program").lines[0]
     lake = tmp_path / "lake"
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-    settings = ("--conf", "spark.ui.enabled=false", "--driver-java-options", JVM)
+    settings = ("--conf", "spark.ui.enabled=false")
     job = ("archive", queue.name, "--to", str(lake), "--once", "--json")
     from holdfast.spark import session
 
@@ -159,6 +161,7 @@ def test_jobs_run_under_spark_submit_with_the_same_arguments(
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 def test_handlers_of_the_current_folder_work_on_executors(
     start: Start, queue: holdfast.Queue, tmp_path: Path
 ) -> None:

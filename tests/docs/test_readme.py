@@ -31,6 +31,8 @@ def environment(tmp_path: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
+@pytest.mark.spark
 def test_the_python_of_the_tour_runs_from_top_to_bottom(
     environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -16,8 +16,6 @@ from holdfast.spark import options, schema
 DOCS = Path(__file__).parents[2] / "docs"
 BIN = Path(sys.executable).parent
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-
 
 def blocks(page: str, language: str) -> list[str]:
     text = (DOCS / page).read_text("utf-8")
@@ -29,12 +27,14 @@ def run(words: list[str], folder: Path) -> str:
     environment |= {"HOLDFAST_HOME": str(folder / "home"), "PATH": f"{BIN}:{os.environ['PATH']}"}
     environment["COLUMNS"] = "200"  # tables are not cut
     done = subprocess.run(
-        words, cwd=folder, env=environment, capture_output=True, text=True, timeout=400, check=False
+        words, cwd=folder, env=environment, capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.spark
 def test_the_tour_for_spark_users(tmp_path: Path) -> None:
     [program] = blocks("spark.md", "python")
     out = run([sys.executable, "-c", program], tmp_path)
@@ -50,6 +50,8 @@ def test_the_tour_for_spark_users(tmp_path: Path) -> None:
         assert line in out.splitlines(), out
 
 
+@pytest.mark.slow
+@pytest.mark.spark
 def test_the_tour_for_queue_users(tmp_path: Path) -> None:
     script = blocks("spark-for-queue-users.md", "sh")[-1]
     out = run(["bash", "-euo", "pipefail", "-c", script], tmp_path)

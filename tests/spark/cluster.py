@@ -14,8 +14,9 @@ from pathlib import Path
 import pyspark
 
 from holdfast.embedded import server
+from tests.java import JVM
 from tests.servers import HOST, free_port, wait_until
-from tests.spark.programs import JVM, spark_shell
+from tests.spark.programs import spark_shell
 
 # Settings of a job there: its executors are small, and fast to start.
 EXECUTOR = {

@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 import holdfast
 from holdfast.spark import session
 from tests.servers import standalone
-from tests.spark.programs import JVM
 
 
 @pytest.fixture(scope="session")
@@ -23,11 +22,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     folder = tmp_path_factory.mktemp("spark")
     made = session.build(
         "holdfast tests",
-        "local[2]",
+        "local[2,3]",  # tasks may fail, and are tried again
         {
-            "spark.driver.extraJavaOptions": JVM,
             "spark.driver.memory": "1g",
             "spark.sql.shuffle.partitions": "2",
+            # A few rows are not worth compiling for; jobs in processes of their own run as users run them.
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder / "local"),
         },

@@ -27,10 +27,6 @@ _OURS = {
     "SPARK_HOME",
     "SPARK_LOCAL_IP",
 }
-# A Java that lives for seconds gains nothing from the optimizing compiler or a parallel collector:
-# with these the tests of this folder take a third of the time.
-JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-_FAST = dict.fromkeys(("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_DAEMON_JAVA_OPTS"), JVM)
 _TOOLS = ("bash", "sh", "env", "dirname", "cat", "ps", "rm", "chmod", "ls", "id", "uname")
 
 
@@ -66,9 +62,10 @@ def path_without_java(folder: Path) -> str:
 
 
 def shell(**changes: str) -> dict[str, str]:
-    """The variables of this process, with Holdfast on the path and nothing else about Spark."""
+    """The variables of this process, with Holdfast on the path and nothing about Spark but how to start
+    Java."""
     mine = {name: value for name, value in os.environ.items() if name not in _OURS}
-    return mine | _FAST | {"PYTHONPATH": str(SOURCE), "COLUMNS": "500"} | changes
+    return mine | {"PYTHONPATH": str(SOURCE), "COLUMNS": "500"} | changes
 
 
 def spark_shell(**changes: str) -> dict[str, str]:

@@ -24,6 +24,8 @@ def found(ran: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return {f["topic"]: f for f in msgspec.json.decode(ran.stdout)["findings"]}
 
 
+@pytest.mark.slow
+@pytest.mark.spark
 def test_a_machine_that_is_ready_runs_a_job(server_url: str) -> None:
     ran = command_line(
         shell(), "spark", "doctor", "--url", server_url, "--conf", "spark.driver.memory=1g"
@@ -163,6 +165,8 @@ def test_a_server_that_tasks_cannot_reach_is_bad(tmp_path: Path) -> None:
     assert str(running.address) in job.says
 
 
+@pytest.mark.slow
+@pytest.mark.spark
 def test_a_spark_that_does_not_start_is_bad_and_no_traceback(server_url: str) -> None:
     words = ("spark", "doctor", "--json", "--url", server_url, "--conf", "spark.driver.memory=1k")
     ran = command_line(shell(), *words)
@@ -171,6 +175,7 @@ def test_a_spark_that_does_not_start_is_bad_and_no_traceback(server_url: str) ->
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 def test_a_cluster_with_no_workers_is_bad_after_a_while(server_url: str, tmp_path: Path) -> None:
     code = (
         "import sys, msgspec; from holdfast.spark import doctor; doctor._JOB_SECONDS = 1.0\n"

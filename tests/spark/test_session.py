@@ -43,7 +43,7 @@ def test_the_format_is_registered(spark: SparkSession) -> None:
 def test_a_running_session_is_used(spark: SparkSession) -> None:
     again = session.build("another", "local[1]")
     assert again.sparkContext is spark.sparkContext
-    assert again.sparkContext.master == "local[2]"
+    assert again.sparkContext.master == "local[2,3]"
 
 
 def test_a_running_session_takes_settings_that_can_still_be_changed(spark: SparkSession) -> None:
@@ -145,6 +145,8 @@ spark.stop()
 """
 
 
+@pytest.mark.slow
+@pytest.mark.spark
 def test_under_spark_submit_the_submitters_settings_stand(tmp_path: Path) -> None:
     script, out = tmp_path / "driver.py", tmp_path / "out.json"
     script.write_text(DRIVER)
@@ -168,6 +170,8 @@ def test_under_spark_submit_the_submitters_settings_stand(tmp_path: Path) -> Non
     }
 
 
+@pytest.mark.slow
+@pytest.mark.spark
 def test_a_java_that_ends_at_once_is_an_error_of_ours() -> None:
     code = """
 from holdfast.errors import Unsupported
@@ -195,6 +199,8 @@ print(spark.range(7).count(), flush=True)
 """
 
 
+@pytest.mark.slow
+@pytest.mark.spark
 def test_a_driver_that_is_told_to_stop_has_its_java_until_it_does() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", STOPPING],
@@ -233,6 +239,7 @@ spark.stop()
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 def test_executors_of_a_standalone_cluster_import_what_the_driver_does(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "only_on_my_path.py").write_text("")

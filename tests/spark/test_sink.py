@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
@@ -29,9 +31,9 @@ from holdfast.spark import rows
 from holdfast.spark.options import parse
 from holdfast.spark.sink import BatchWriter, StreamWriter
 from tests.raw import Raw
-from tests.spark.programs import JVM, python, shell
 
-ROOT = Path(__file__).parents[2]
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @pytest.fixture
@@ -195,38 +197,41 @@ def test_a_bad_row_fails_the_job_with_our_message(
 
 # ---- once ------------------------------------------------------------------------------------
 
-# Attempts fail after most of their rows are in the server, and come in another order each time.
-FAILING = """
-import sys
-from pyspark import TaskContext
-from holdfast.spark import session
 
-url, queue, jvm = sys.argv[1:]
-conf = {"spark.sql.execution.arrow.maxRecordsPerBatch": "10", "spark.driver.extraJavaOptions": jvm}
-spark = session.build("failing", "local[2,3]", conf)
+def test_tasks_that_fail_after_they_have_sent_send_each_row_once(
+    spark: SparkSession, server_url: str, q: Queue, tmp_path: Path
+) -> None:
+    ended = str(tmp_path)
 
-def failing(batches):
-    import random
-    import pyarrow as pa
-    context = TaskContext.get()
-    rows = [row for batch in batches for row in batch.to_pylist()]
-    random.Random(context.attemptNumber()).shuffle(rows)
-    for i in range(0, len(rows), 10):
-        if context.partitionId() == 0 and i > 10 + 10 * context.attemptNumber() <= 20:
-            raise RuntimeError("this attempt ends here")
-        yield pa.RecordBatch.from_pylist(rows[i : i + 10], schema=pa.schema([("body", pa.string())]))
+    def failing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Attempts fail after most of their rows are in the server, and come in another order each time."""
+        import random
+        from pathlib import Path
 
-df = spark.range(200, numPartitions=2).selectExpr("CAST(id % 150 AS STRING) AS body")
-df = df.mapInArrow(failing, "body STRING")
-df.write.format("holdfast").mode("append").options(url=url, queue=queue, batchSize="5").save()
-spark.stop()
-"""
+        import pyarrow as pa
+        from pyspark import TaskContext
 
+        context = TaskContext.get()
+        assert context is not None
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        random.Random(context.attemptNumber()).shuffle(rows)
+        for i in range(0, len(rows), 10):
+            if context.partitionId() == 0 and i > 10 + 10 * context.attemptNumber() <= 20:
+                Path(ended, str(context.attemptNumber())).touch()
+                raise RuntimeError("this attempt ends here")
+            part = rows[i : i + 10]
+            yield pa.RecordBatch.from_pylist(part, schema=pa.schema([("body", pa.string())]))
 
-def test_tasks_that_fail_after_they_have_sent_send_each_row_once(server_url: str, q: Queue) -> None:
-    done = python(FAILING, shell(PYTHONPATH=f"{ROOT / 'src'}:{ROOT}"), server_url, q.name, JVM)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "this attempt ends here" in done.stderr + done.stdout
+    df = spark.range(200, numPartitions=2).selectExpr("CAST(id % 150 AS STRING) AS body")
+    df = df.mapInArrow(failing, "body STRING")
+    size = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = spark.conf.get(size)
+    spark.conf.set(size, "10")
+    try:
+        write(df, server_url, queue=q.name, batchSize="5")
+    finally:
+        spark.conf.set(size, str(before))
+    assert {path.name for path in tmp_path.iterdir()} == {"0", "1"}
     assert Counter(texts(q)) == Counter(str(i % 150) for i in range(200))
 
 

@@ -81,6 +81,7 @@ asyncio.run(Worker(app, Plan([Share(sys.argv[2])], lease=2, presence=False)).run
 """
 
 
+@pytest.mark.slow
 def test_one_run_per_tick_with_three_schedulers_of_which_one_is_killed(
     app: holdfast.App, all_servers: Servers, request: pytest.FixtureRequest
 ) -> None:
@@ -100,11 +101,11 @@ def test_one_run_per_tick_with_three_schedulers_of_which_one_is_killed(
         for child in children:
             assert child.stdout is not None
             assert child.stdout.readline() == b"ready\n"
-        wait_until(lambda: len(set(ran())) >= 8, 30, "the first ticks")
+        wait_until(lambda: len(set(ran())) >= 3, 30, "the first ticks")
         # Not with a task in its hands: that would be run again, and rightly so.
         wait_until(lambda: home(app).stats().leased == 0, 10, "the last one settled")
         children[0].kill()
-        wait_until(lambda: len(set(ran())) >= 22, 40, "the other ticks")
+        wait_until(lambda: len(set(ran())) >= 8, 40, "the other ticks")
     finally:
         for child in children:
             child.kill()

@@ -1,6 +1,8 @@
 """A Spark program to be killed: it reads a queue and writes what it read, as its arguments say.
 
 python -m tests.spark.crash.driver '{"url": …}'
+
+`start` is the same query in a Spark that runs already, to be broken off rather than killed.
 """
 
 from __future__ import annotations
@@ -15,13 +17,14 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from holdfast.spark import session
 from holdfast.spark.offsets import Offset
 from holdfast.spark.source import HoldfastDataSource
 from holdfast.spark.stream import QueueStreamReader
-from tests.spark.programs import JVM
+from tests.java import JVM
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,17 +92,7 @@ def read(spark: SparkSession, program: Program) -> DataFrame:
     return found.mapInArrow(_fail_first, found.schema) if program.failing else found
 
 
-def main(program: Program) -> None:
-    conf = {
-        "spark.driver.extraJavaOptions": JVM,
-        "spark.executor.extraJavaOptions": JVM,
-        "spark.driver.memory": "1g",
-        "spark.sql.shuffle.partitions": "2",
-        **program.conf,
-    }
-    spark = session.build("crash test", program.master, conf)
-    if program.ack_in_stop:
-        spark.dataSource.register(AckingInStop)
+def start(spark: SparkSession, program: Program) -> StreamingQuery:
     rows = read(spark, program)
     if program.to_queue:
         rows = rows.select("body", "attributes", "priority")
@@ -111,8 +104,20 @@ def main(program: Program) -> None:
     trigger: dict[str, Any] = (
         {"availableNow": True} if program.once else {"processingTime": "0 seconds"}
     )
-    query = out.trigger(**trigger).start()
-    query.awaitTermination()
+    return out.trigger(**trigger).start()
+
+
+def main(program: Program) -> None:
+    conf = {
+        "spark.executor.extraJavaOptions": JVM,
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "2",
+        **program.conf,
+    }
+    spark = session.build("crash test", program.master, conf)
+    if program.ack_in_stop:
+        spark.dataSource.register(AckingInStop)
+    start(spark, program).awaitTermination()
     spark.stop()
 
 

@@ -1,4 +1,9 @@
-"""Starts the program, kills it -9 where it hurts, starts it again."""
+"""Two ways to break a query off where it hurts, and to start it again.
+
+`Killed`: a program of its own, killed -9 with all that it started. `Stopped`: a query in the Spark of the
+tests, broken off in the middle of a batch. What is left in the checkpoint, the sink and the server is the
+same, and no Java has to start.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +13,19 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
 import psutil
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.servers import wait_until
-from tests.spark.crash.driver import Program
+from tests.spark.crash.driver import Program, start
 from tests.spark.crash.jobs import Archive, Bridge
 
 ROOT = Path(__file__).parents[3]
@@ -116,38 +125,91 @@ def _files(folder: Path, pattern: str = "[0-9]*") -> int:
     return sum(1 for _ in folder.glob(pattern))
 
 
-def crash(
-    program: Killable, log: Path, times: int, seed: int, *, after: str = "", jvm_only: bool = False
-) -> None:
-    """Run it and kill it so many times, each time shortly after another kind of progress, or always
-    `after` one kind."""
+@dataclass(frozen=True)
+class Point:
+    """Where to break off: shortly after some progress has been made."""
+
+    what: str
+    reached: Callable[[], bool]
+    then_seconds: float
+
+
+def points(program: Killable, times: int, seed: int, after: str) -> Iterator[Point]:
+    """So many, each after another kind of progress, or always `after` one kind."""
     chance = random.Random(seed)
     counts = Watcher(program).counts
     for n in range(times):
         what = after or list(counts)[n % len(counts)]
         reach = counts[what]() + chance.randint(1, 2)
-        with running(program, log) as run:
-            run.until(partial(_reached, counts[what], reach), what)
-            try:
-                run.process.wait(chance.random() * 0.2)
-            except subprocess.TimeoutExpired:
-                run.kill_jvm() if jvm_only else run.kill()
+        yield Point(what, partial(_reached, counts[what], reach), chance.random() * 0.2)
 
 
 def _reached(count: Callable[[], int], wanted: int) -> bool:
     return count() >= wanted
 
 
-def finish(program: Killable, log: Path) -> None:
-    """Let it come to its end."""
-    with running(replace(program, once=True), log) as run:
-        code = run.wait()
-        assert code == 0, run.tail()
+def _reaches(query: StreamingQuery, point: Point) -> bool:
+    assert query.isActive, f"it ended before {point.what}: {query.exception()}"
+    return point.reached()
 
 
-def fails(program: Killable, log: Path) -> str:
-    """It ends by itself, with an error; what it said."""
-    before = log.stat().st_size if log.exists() else 0
-    with running(replace(program, once=True), log) as run:
-        assert run.wait() != 0, "it should have failed"
-    return log.read_bytes()[before:].decode(errors="replace")
+@dataclass(frozen=True)
+class Killed:
+    """Programs of their own, whose output goes to `log`."""
+
+    log: Path
+
+    def crash(
+        self,
+        program: Killable,
+        times: int,
+        seed: int,
+        *,
+        after: str = "",
+        jvm_only: bool = False,
+    ) -> None:
+        """Run it and break it off so many times."""
+        for point in points(program, times, seed, after):
+            with running(program, self.log) as run:
+                run.until(point.reached, point.what)
+                try:
+                    run.process.wait(point.then_seconds)
+                except subprocess.TimeoutExpired:
+                    run.kill_jvm() if jvm_only else run.kill()
+
+    def finish(self, program: Killable) -> None:
+        """Let it come to its end."""
+        with running(replace(program, once=True), self.log) as run:
+            code = run.wait()
+            assert code == 0, run.tail()
+
+    def fails(self, program: Killable) -> str:
+        """It ends by itself, with an error; what it said."""
+        before = self.log.stat().st_size if self.log.exists() else 0
+        with running(replace(program, once=True), self.log) as run:
+            assert run.wait() != 0, "it should have failed"
+        return self.log.read_bytes()[before:].decode(errors="replace")
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """Queries in this Spark."""
+
+    spark: SparkSession
+
+    def crash(self, program: Program, times: int, seed: int, *, after: str = "") -> None:
+        for point in points(program, times, seed, after):
+            query = start(self.spark, program)
+            try:
+                wait_until(partial(_reaches, query, point), PATIENCE, point.what)
+                query.awaitTermination(point.then_seconds)  # type: ignore[arg-type]
+            finally:
+                query.stop()
+
+    def finish(self, program: Program) -> None:
+        start(self.spark, replace(program, once=True)).awaitTermination()
+
+    def fails(self, program: Program) -> str:
+        with pytest.raises(StreamingQueryException) as caught:
+            self.finish(program)
+        return str(caught.value)
