@@ -27,6 +27,30 @@ def records(app: holdfast.App) -> Records:
     return Records(app)
 
 
+def test_who_gets_one_place_and_not_the_other_keeps_none(app: holdfast.App) -> None:
+    many, one = f"many of {app.default_queue}", f"one of {app.default_queue}"
+
+    @app.task(limits=[Concurrency(5, name=many), Concurrency(1, name=one)])
+    async def wait() -> None:
+        await asyncio.sleep(60)
+
+    wait.send_many([()] * 3)
+
+    async def main() -> None:
+        worker = Worker(app, Plan([Share(app.default_queue)], deadline=0.1, presence=False))
+        life = asyncio.ensure_future(worker.run())
+        try:
+            async with asyncio.timeout(10):
+                while worker.counts.total("deferred") < 2 or held(app, many) != 1:
+                    await asyncio.sleep(0.01)
+            assert held(app, one) == 1
+        finally:
+            worker.quiet()
+            await life
+
+    run(app, main)
+
+
 def test_places_are_kept_while_a_task_runs_however_long(
     app: holdfast.App, monkeypatch: pytest.MonkeyPatch, records: Records
 ) -> None:
