@@ -36,11 +36,12 @@ check: setup
 # which Spark starts in half the time.
 foreign: setup
 	@$(BIN)/python tools/foreign.py $(VENV)
-	@$(BIN)/python tools/warm_java.py $(VENV)
+	@$(BIN)/python tools/warm_spark.py $(VENV)
 
-# Everything that is promised, in at most twelve minutes on two cores.
+# Everything that is promised, in at most twelve minutes on two cores. One test process more than there are
+# cores: many tests wait for something.
 test: check foreign
-	$(PYTEST) -n 2 --dist worksteal $(SHUFFLE)
+	$(PYTEST) -n 3 --dist worksteal $(SHUFFLE)
 
 # The inner loop, in at most ninety seconds: the checks, and all tests that are neither slow nor start Spark,
 # on one server.
@@ -48,12 +49,12 @@ quick: setup
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check quick-tests
 
 quick-tests: setup
-	$(PYTEST) -n 2 --dist worksteal --quick $(SHUFFLE)
+	$(PYTEST) -n 3 --dist worksteal --quick $(SHUFFLE)
 
 # The campaigns that are too long for `make test`: every kill, and the engine and the client on every server.
 torture: foreign
 	$(PYTEST) --torture -m torture
-	$(PYTEST) -n 2 --dist worksteal --settings all tests/engine tests/client
+	$(PYTEST) -n 3 --dist worksteal --settings all tests/engine tests/client
 
 # Breaks the code in thirty ways, and tells which tests notice.
 mutants: foreign

@@ -116,36 +116,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _dealt(items: list[pytest.Item], hands: int) -> list[pytest.Item]:
-    """What takes long comes first, in turn to each test process, so that none is left alone with it at the
-    end. xdist cuts the list into a piece for each process; who is done early takes from the others."""
-    slow = [item for item in items if any(item.iter_markers("slow"))]
-    rest = [item for item in items if not any(item.iter_markers("slow"))]
+    """One test process begins with all tests that share its Spark, since another one would have to start it
+    too; the others with what else takes long, so that none is left alone with it at the end. xdist cuts the
+    list into a piece for each process; who is done early takes from the others."""
+    shares: list[pytest.Item] = []
+    slow: list[pytest.Item] = []
+    rest: list[pytest.Item] = []
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            shares.append(item)
+        else:
+            (slow if any(item.iter_markers("slow")) else rest).append(item)
     dealt: list[pytest.Item] = []
     for hand in range(hands):
-        mine = slow[hand::hands]
-        short = (hand + 1) * len(items) // hands - len(dealt) - len(mine)
+        mine = slow[hand - 1 :: hands - 1] if hand else shares if hands > 1 else shares + slow
+        short = max((hand + 1) * len(items) // hands - len(dealt) - len(mine), 0)
         dealt += mine + rest[:short]
         rest = rest[short:]
     return dealt + rest
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "setting" not in metafunc.fixturenames:
-        return
-    chosen, limited = list(SETTINGS.values()), False
-    for mark in metafunc.definition.iter_markers("only"):
-        chosen, limited = [s for s in chosen if s.name in mark.args], True
-    topics_only = "topic" in metafunc.fixturenames and "q" not in metafunc.fixturenames
-    if topics_only or any(metafunc.definition.iter_markers("unsharded")):
-        chosen = [s for s in chosen if s.shards == 1]
-    asked = metafunc.config.getoption("settings")
-    if metafunc.config.getoption("quick") or asked == "one":
-        chosen = chosen[:1]
-    elif asked != "all" and not limited:
-        chosen = _usual(chosen)
-    metafunc.parametrize(
-        "setting", chosen, ids=[s.name for s in chosen], indirect=True, scope="session"
-    )
 
 
 class Servers:

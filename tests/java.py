@@ -1,7 +1,7 @@
 """How the tests start Java: quickly, for it lives for seconds.
 
 `make test` has made an archive of the classes that Spark loads, and noted the options that use it
-(tools/warm_java.py). Without it the tests of Spark take about twice as long, and prove the same.
+(tools/warm_spark.py). Without it the tests of Spark take about twice as long, and prove the same.
 """
 
 from __future__ import annotations

@@ -203,7 +203,6 @@ def _environment(copy: Path) -> dict[str, str]:
     return os.environ | {
         "PATH": os.pathsep.join([str(foreign), os.environ.get("PATH", "")]),
         "PYTHONPATH": os.pathsep.join([str(copy / "src"), str(copy)]),
-        "PYTHONDONTWRITEBYTECODE": "1",
     }
 
 

@@ -51,6 +51,7 @@ def document(written: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_every_measurement_is_in_the_json(document: dict[str, Any]) -> None:
     measured = document["measurements"]
     assert set(measured) == set(MEASUREMENTS)
@@ -165,6 +166,7 @@ def test_twice_the_time_is_half_the_speed() -> None:
     assert rounds.total("ours") == [20, 200]
 
 
+@pytest.mark.slow
 def test_every_round_has_every_side_and_warm_up_is_thrown_away() -> None:
     calls: list[str] = []
 

@@ -25,6 +25,7 @@ from tests.cli.conftest import Run, Start
 from tests.servers import wait_until
 
 
+@pytest.mark.slow
 def test_the_demo_loses_no_order_although_workers_die(run: Run) -> None:
     result = run("demo", "--orders", "120", "--workers", "2", "--no-spark", "--json")
     assert result.status == 0, result.err
@@ -39,6 +40,7 @@ def test_the_demo_loses_no_order_although_workers_die(run: Run) -> None:
     assert "was killed with orders in hand" in result.err
 
 
+@pytest.mark.slow
 def test_the_demo_tells_its_story_in_plain_lines_and_ends_with_a_table(start: Start) -> None:
     process = start("demo", "--orders", "40", "--workers", "1", "--no-spark")
     raw, err = process.communicate(timeout=60)
@@ -57,6 +59,7 @@ def test_the_demo_tells_its_story_in_plain_lines_and_ends_with_a_table(start: St
         assert text in out
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_demo_and_its_workers(start: Start, client: holdfast.Client) -> None:
     queue = client.queue("demo-orders")
     queue.delete()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import holdfast
 from holdfast.engine import library
 from tests.cli.conftest import Run, Start
@@ -66,6 +68,7 @@ def test_every_other_command_warns_of_such_a_server_in_one_line(
     assert in_json.err.startswith('{"warning":{"message":"durability at ')
 
 
+@pytest.mark.slow
 def test_doctor_examines_each_node_of_a_cluster(run: Run, tmp_path: Path) -> None:
     with cluster(tmp_path) as nodes:
         url = "redis://" + ",".join(f"{host}:{port}" for host, port in nodes)

@@ -92,7 +92,9 @@ def lines(raw: bytes) -> list[Any]:
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.torture)]
+)
 def test_a_signal_ends_a_job_after_its_batch_with_a_summary(
     start: Start, queue: holdfast.Queue, tmp_path: Path, number: signal.Signals
 ) -> None:

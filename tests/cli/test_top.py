@@ -63,6 +63,7 @@ def test_without_workers_it_says_how_to_start_one(run: Run) -> None:
     assert "No worker is running. Start one: holdfast worker MODULE:APP" in result.out
 
 
+@pytest.mark.slow
 def test_once_shows_workers_what_they_run_and_queues(
     run: Run, app: holdfast.App, client: holdfast.Client
 ) -> None:
@@ -90,6 +91,7 @@ def test_once_shows_workers_what_they_run_and_queues(
     assert queue.split()[1:5] == ["0", "1", "1", "0"]
 
 
+@pytest.mark.slow
 def test_json_once_is_one_object_with_rates(
     run: Run, app: holdfast.App, client: holdfast.Client
 ) -> None:
@@ -123,6 +125,7 @@ def test_json_once_is_one_object_with_rates(
     assert found["totals"]["dead"] >= queue["dead"] > 0
 
 
+@pytest.mark.slow
 def test_json_goes_on_with_one_object_after_another(start: Start) -> None:
     process = start("top", "--json")
     assert process.stdout is not None
@@ -192,6 +195,7 @@ def test_q_ends_it_and_gives_the_screen_back(terminal: Terminal) -> None:
     assert b"\x1b[?1049l" in terminal.read()
 
 
+@pytest.mark.slow
 def test_it_shows_a_worker_that_comes_later(terminal: Terminal, app: holdfast.App) -> None:
     terminal.until(b"No worker is running")
     with _worker(app, name="came-later"):

@@ -197,6 +197,7 @@ def _fill(queue: holdfast.Queue) -> None:
     queue.send_many(bodies)
 
 
+@pytest.mark.slow
 def test_people_see_what_is_served_and_what_was_done(
     worker: Worker, queue: holdfast.Queue, server: str
 ) -> None:
@@ -220,6 +221,7 @@ def test_people_see_what_is_served_and_what_was_done(
     assert "4 tasks done in" in done.stderr.decode()
 
 
+@pytest.mark.slow
 def test_scripts_get_one_object_per_event_and_nothing_else_on_stdout(
     worker: Worker, queue: holdfast.Queue, server: str
 ) -> None:
@@ -247,6 +249,7 @@ def test_a_queue_that_no_task_goes_to_is_pointed_out(worker: Worker, queue: hold
     assert "no task of this app goes to the queue 'typo'" in done.stderr.decode()
 
 
+@pytest.mark.slow
 def test_a_url_on_the_command_line_wins_over_the_apps_own(
     worker: Worker, queue: holdfast.Queue, project: Path, server: str
 ) -> None:

@@ -142,6 +142,7 @@ def test_a_key_of_somebody_else_is_left_alone(url: str) -> None:
 
 
 @pytest.mark.parametrize("said", ["?cluster=true", ""])
+@pytest.mark.slow
 def test_a_cluster_is_found_from_one_of_its_nodes(tmp_path: Path, said: str) -> None:
     """Also if the URL does not say that it is one."""
     with cluster(tmp_path) as nodes:
@@ -155,6 +156,7 @@ def test_a_cluster_is_found_from_one_of_its_nodes(tmp_path: Path, said: str) -> 
             assert len(hf.queues()) == 30
 
 
+@pytest.mark.slow
 def test_a_slot_that_moves_is_followed(tmp_path: Path) -> None:
     with cluster(tmp_path) as nodes:
         several = ",".join(f"{host}:{port}" for host, port in nodes)
@@ -186,6 +188,7 @@ def _move_slot(nodes: list[tuple[str, int]], key: str) -> None:
         c.close()
 
 
+@pytest.mark.slow
 def test_sentinels_tell_where_the_master_is_also_after_a_failover(tmp_path: Path) -> None:
     with sentinel(tmp_path) as watched:
         host, port = watched.address
@@ -204,6 +207,7 @@ def test_sentinels_tell_where_the_master_is_also_after_a_failover(tmp_path: Path
             hf.queue("q").send(b"x")
 
 
+@pytest.mark.slow
 def test_writes_wait_for_replicas_and_say_when_too_few_confirm(tmp_path: Path) -> None:
     with primary_with_replica(tmp_path) as both:
         with holdfast.connect(both.primary.url, replicas=1, check="off") as hf:

@@ -278,6 +278,7 @@ def test_a_queue_that_another_thread_deletes_can_be_sent_to(q: holdfast.Queue) -
     assert q.stats().ready == 2
 
 
+@pytest.mark.slow
 def test_a_queue_that_another_thread_deletes_can_be_waited_for(
     hf: holdfast.Client, q: holdfast.Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:

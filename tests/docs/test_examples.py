@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.server.serving import serving
 from tests.servers import standalone
 
@@ -34,6 +36,7 @@ def test_every_example_has_a_test() -> None:
         assert f'"{example.name}"' in here
 
 
+@pytest.mark.slow
 def test_worker(tmp_path: Path) -> None:
     assert "sent 100" in run(tmp_path, "worker.py", "send", "100")
     out = run(tmp_path, "worker.py", "work")
@@ -57,6 +60,7 @@ def test_ordered_steps(tmp_path: Path) -> None:
     assert "5 customers, 100 steps, in order: True" in run(tmp_path, "ordered_steps.py")
 
 
+@pytest.mark.slow
 def test_tasks_welcome(tmp_path: Path) -> None:
     out = run(tmp_path, "tasks_welcome.py")
     assert "before: queued delayed" in out

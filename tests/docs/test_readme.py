@@ -69,12 +69,14 @@ def shell(script: str, environment: dict[str, str], folder: Path | None = None) 
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_shell_of_the_tour_runs_line_by_line(environment: dict[str, str]) -> None:
     script, _, _ = blocks("sh")
     said = shell(script, environment)
     assert said.count('"body":') == 4
 
 
+@pytest.mark.slow
 def test_the_tasks_of_the_tour_are_run(environment: dict[str, str], tmp_path: Path) -> None:
     _, script, _ = blocks("sh")
     said = shell(script, environment, tmp_path)
@@ -85,6 +87,7 @@ def test_the_tasks_of_the_tour_are_run(environment: dict[str, str], tmp_path: Pa
 @pytest.mark.skipif(
     shutil.which("redis-cli") is None, reason="no redis-cli: apt install redis-tools"
 )
+@pytest.mark.slow
 def test_the_doors_of_the_tour_open(environment: dict[str, str]) -> None:
     _, _, script = blocks("sh")
     # The ports of the page may be taken here; nothing else is changed.

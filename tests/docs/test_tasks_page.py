@@ -9,9 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PAGE = Path(__file__).parents[2] / "docs/tasks.md"
 
 
+@pytest.mark.slow
 def test_the_page_on_tasks(tmp_path: Path) -> None:
     shop, *rest = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     [command] = re.findall(r"```sh\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)

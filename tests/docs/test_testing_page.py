@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.testing.project import Project
 
 PAGE = Path(__file__).parents[2] / "docs/testing.md"
 
 
+@pytest.mark.slow
 def test_the_page_on_testing(tmp_path: Path) -> None:
     project = Project(tmp_path)
     blocks = re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)

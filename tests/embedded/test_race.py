@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from holdfast import embedded
 from tests.embedded.people import User, answers, processes_of, running, script
 from tests.servers import wait_until
@@ -32,6 +34,7 @@ def test_who_joins_while_the_server_is_being_stopped_gets_the_next_one(home: Pat
             assert answers(membership.url)
 
 
+@pytest.mark.slow
 def test_who_joins_while_the_last_user_leaves_always_gets_a_server(home: Path) -> None:
     # Each goes away for about as long as the keeper takes to notice: some of the joins fall into
     # every moment of a shutdown.

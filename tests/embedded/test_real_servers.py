@@ -48,6 +48,7 @@ def test_a_server_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_cluster_serves_every_slot_from_every_node(tmp_path: Path) -> None:
     with cluster(tmp_path) as nodes:
         for host, port in nodes:
@@ -57,6 +58,7 @@ def test_cluster_serves_every_slot_from_every_node(tmp_path: Path) -> None:
                     client.set(str(key), "v")
 
 
+@pytest.mark.slow
 def test_replica_follows_and_sentinel_promotes_it(tmp_path: Path) -> None:
     with sentinel(tmp_path) as watched:
         with redis.Redis(port=watched.primary.port) as client:

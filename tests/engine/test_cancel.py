@@ -56,6 +56,7 @@ def test_a_later_mark_may_be_longer_but_never_shorter(q: Queue, clock: Clock) ->
 
 
 @pytest.mark.unsharded("both marks must be in one place")
+@pytest.mark.slow
 def test_marks_that_are_over_are_cleared_away_by_the_next(q: Queue, clock: Clock, raw: Raw) -> None:
     mark(q, "1-1", 1)
     mark(q, "1-2", 100)

@@ -23,6 +23,7 @@ def take(source: object, n: int) -> list[Event]:
     return got
 
 
+@pytest.mark.slow
 def test_each_thing_that_happens_to_a_message_is_an_event(q: Queue, clock: Clock) -> None:
     q.configure(max_receives=2)
     with q.events() as events:

@@ -148,6 +148,7 @@ CASES = [(name, None) for name in LISTS] + [
 @pytest.mark.only(
     "standalone", "packed", reason="thousands of steps; the functions are the same everywhere"
 )
+@pytest.mark.slow
 def test_every_order_of(new_queue: Callable[[], Queue], name: str, group: str | None) -> None:
     for order in permutations(LISTS[name]):
         q = new_queue()

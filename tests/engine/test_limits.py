@@ -12,6 +12,7 @@ from tests.raw import Raw, key
 MANY = 8_001
 
 
+@pytest.mark.slow
 def test_batches_of_thousands_go_through_every_verb(q: Queue, clock: Clock) -> None:
     q.configure(max_receives=3)
     ids = q.send_many(numbered(MANY))

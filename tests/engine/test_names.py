@@ -17,6 +17,7 @@ tricky = st.text(
 
 
 @given(tricky, tricky, st.integers(0, 255), st.integers(0, 255))
+@pytest.mark.slow
 def test_no_two_queues_or_shards_share_a_base(a: str, b: str, i: int, j: int) -> None:
     assert (base(a, i) == base(b, j)) == ((a, i) == (b, j))
 

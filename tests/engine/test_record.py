@@ -51,6 +51,7 @@ def same(sent: Outgoing, got: Message) -> None:
 
 @settings(max_examples=200)
 @given(messages=st.lists(outgoing, min_size=1, max_size=4))
+@pytest.mark.slow
 def test_what_is_sent_is_received(q: Queue, messages: list[Outgoing]) -> None:
     q.set_clock(START)
     q.configure(dedup_window=0, group_limit=100)

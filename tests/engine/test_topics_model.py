@@ -312,6 +312,7 @@ class Promises(RuleBasedStateMachine):
 
 @pytest.mark.only("standalone", "packed", reason="the functions are the same everywhere")
 @pytest.mark.parametrize("part", range(4))
+@pytest.mark.slow
 def test_random_histories_of_a_topic_keep_the_promises(hf: Client, part: int) -> None:
     """Four parts of 15 histories of 50 steps, the same on every run: each part has its own seed.
 

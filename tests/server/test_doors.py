@@ -292,6 +292,7 @@ def test_sighup_lets_new_tokens_in_and_revoked_ones_out(valkey: str, tmp_path: P
         assert [enters(server, s) for s in (old_secret, new_secret)] == [False, False]
 
 
+@pytest.mark.slow
 def test_who_is_inside_when_the_token_is_revoked_is_out_at_once(
     valkey: str, tmp_path: Path, name: str
 ) -> None:
@@ -448,6 +449,7 @@ TLS = [
     TLS,
     ids=["-".join(str(word) for word in row) for row in TLS],
 )
+@pytest.mark.slow
 def test_tls(
     secured: Secured,
     ask: Callable[..., str],

@@ -111,6 +111,7 @@ def test_a_supervisor_that_asks_to_be_told_is_told(valkey: str, tmp_path: Path) 
             assert heard.recv(100) == b"STOPPING=1"
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_told_and_nothing_stays_open(valkey: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -126,6 +127,7 @@ def test_a_port_that_is_taken_is_told_and_nothing_stays_open(valkey: str, tmp_pa
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.slow
 def test_an_idle_server_stops_at_once_with_status_0(
     valkey: str, tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -163,6 +165,7 @@ def test_clients_that_wait_for_messages_do_not_hold_up_a_stop(
         assert list(rpc.result(10).deliveries) == []
 
 
+@pytest.mark.slow
 def test_what_a_stream_holds_is_ready_again_when_the_server_has_stopped(
     valkey: str, tmp_path: Path, name: str, hf: holdfast.Client
 ) -> None:
@@ -213,6 +216,7 @@ def test_a_second_signal_ends_at_once(
             assert server.ended(5) == 128 + signal.SIGTERM
 
 
+@pytest.mark.slow
 def test_after_kill_9_what_a_stream_held_comes_back_when_its_lease_ends(
     valkey: str, tmp_path: Path, name: str, hf: holdfast.Client
 ) -> None:
@@ -242,6 +246,7 @@ def test_a_server_that_took_over_serves_what_the_killed_one_had_stored(
 # ---- Valkey at start ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_without_valkey_it_waits_as_long_as_told_and_fails(tmp_path: Path) -> None:
     url = f"unix://{tmp_path}/nobody.sock"
     words = ("--url", url, "--resp", "127.0.0.1:0", "--wait-for-server", "1")
@@ -275,6 +280,7 @@ def test_it_can_be_stopped_while_it_waits_for_valkey(tmp_path: Path) -> None:
         assert took < 5
 
 
+@pytest.mark.slow
 def test_a_valkey_that_may_lose_messages_is_refused_if_asked(tmp_path: Path) -> None:
     with standalone(tmp_path, "fast", appendonly="no", save="") as url:
         words = ("--url", url, "--resp", "127.0.0.1:0", "--check")

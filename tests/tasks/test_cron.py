@@ -76,6 +76,7 @@ def test_with_seconds_the_face_of_the_clock_counts() -> None:
 
 @pytest.mark.parametrize("tz", [PARIS, "America/New_York", "Australia/Lord_Howe"])
 @pytest.mark.parametrize("expression", ["30 2 * * *", "*/30 * * * *", "0,30 1-3 * * *", "@daily"])
+@pytest.mark.slow
 def test_the_last_tick_is_the_one_after_which_there_is_none(expression: str, tz: str) -> None:
     """Around every change of one of these clocks in 2026."""
     schedule = cron(expression, tz)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from mypy import api
 
 ROOT = Path(__file__).parents[2]
@@ -69,6 +70,7 @@ def check(text: str, folder: Path) -> str:
     return said
 
 
+@pytest.mark.slow
 def test_right_calls_pass_and_wrong_ones_are_told(tmp_path: Path) -> None:
     said = check(RIGHT + "\n" + "\n".join(WRONG), tmp_path)
     first = RIGHT.count("\n") + 2

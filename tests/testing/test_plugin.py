@@ -17,6 +17,7 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
+@pytest.mark.slow
 def test_tests_of_a_project_pass_and_leave_nothing_behind(project: Project) -> None:
     (project.folder / "conftest.py").write_text(f"""
 import psutil
@@ -34,6 +35,7 @@ def pytest_sessionfinish():
     assert not (project.folder / ".holdfast").exists()
 
 
+@pytest.mark.slow
 def test_each_process_of_xdist_has_a_server_of_its_own(project: Project) -> None:
     project.tests(
         TESTS
@@ -56,6 +58,7 @@ def test_where(holdfast_server, worker_id, tmp_path_factory, n):
     assert project.left_running() == []
 
 
+@pytest.mark.slow
 def test_async_tests_leave_nothing_open_on_their_loops(project: Project) -> None:
     project.tests("""
 import pytest
@@ -109,6 +112,7 @@ async def test_with_a_runner_of_its_own(holdfast_kit):
     assert "1 passed" in said
 
 
+@pytest.mark.slow
 def test_a_second_kit_in_one_test_is_refused(project: Project) -> None:
     project.tests("""
 from shop import app
@@ -122,6 +126,7 @@ def test_two(holdfast_kit):
     assert "this test has a kit already, around <App of 1 tasks>" in said
 
 
+@pytest.mark.slow
 def test_what_a_failing_test_left_is_not_seen_by_the_next(project: Project) -> None:
     project.tests("""
 from shop import app, welcome

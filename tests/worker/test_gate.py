@@ -35,6 +35,7 @@ def check_rate(moments: list[float], most: int, per: float) -> None:
 
 
 @pytest.mark.parametrize("where", ["queue", "task"])
+@pytest.mark.slow
 def test_a_rate_is_kept_by_all_workers_together_and_made_use_of(
     app: holdfast.App, records: Records, where: str
 ) -> None:
@@ -85,6 +86,7 @@ def test_each_key_has_places_of_its_own(app: holdfast.App, records: Records) -> 
     run(app, main)
 
 
+@pytest.mark.slow
 def test_each_key_has_a_rate_of_its_own(app: holdfast.App, records: Records) -> None:
     @app.task(limits=[Rate(20, key=lambda user, n: user)])
     async def one(user: str, n: int) -> None:
@@ -102,6 +104,7 @@ def test_each_key_has_a_rate_of_its_own(app: holdfast.App, records: Records) -> 
     run(app, main)
 
 
+@pytest.mark.slow
 def test_all_limits_of_a_call_must_let_it_in(app: holdfast.App, records: Records) -> None:
     app.queue(app.default_queue, limits=[Concurrency(5)])
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 import holdfast
 from holdfast import Concurrency, Rate
 from holdfast.engine import tasks as engine
@@ -51,6 +53,7 @@ def test_a_shut_queue_does_not_keep_its_worker_busy_nor_from_others(app: holdfas
     app.desk().queue("slow").purge("ready")
 
 
+@pytest.mark.slow
 def test_a_limited_queue_that_is_empty_does_not_keep_its_worker_busy(app: holdfast.App) -> None:
     app.queue(app.default_queue, limits=[Rate(5), Concurrency(2), Concurrency(3)])
 
@@ -69,6 +72,7 @@ def test_a_limited_queue_that_is_empty_does_not_keep_its_worker_busy(app: holdfa
     assert run(app, main) < 100
 
 
+@pytest.mark.slow
 def test_a_queue_shut_by_one_of_two_limits_does_not_keep_its_worker_busy(app: holdfast.App) -> None:
     """What it gives back of the other one is no reason to ask again."""
     name = f"taken of {app.default_queue}"

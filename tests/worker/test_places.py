@@ -51,6 +51,7 @@ def test_who_gets_one_place_and_not_the_other_keeps_none(app: holdfast.App) -> N
     run(app, main)
 
 
+@pytest.mark.slow
 def test_places_are_kept_while_a_task_runs_however_long(
     app: holdfast.App, monkeypatch: pytest.MonkeyPatch, records: Records
 ) -> None:
@@ -134,6 +135,7 @@ asyncio.run(Worker(app, Plan([Share(sys.argv[2])], lease=1, presence=False)).run
 """
 
 
+@pytest.mark.slow
 def test_the_places_of_a_worker_that_was_killed_are_free_soon(
     app: holdfast.App, all_servers: Servers, request: pytest.FixtureRequest
 ) -> None:
@@ -162,6 +164,7 @@ def test_the_places_of_a_worker_that_was_killed_are_free_soon(
     assert time.monotonic() - started < 10
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_lets_nobody_through_and_loses_nobody(
     tmp_path: Path,
 ) -> None:

@@ -85,6 +85,7 @@ async def test_a_worker_says_what_it_is_and_what_it_runs(app: holdfast.App) -> N
     assert 0 <= time.time() - said.started_at < 60
 
 
+@pytest.mark.slow
 async def test_what_a_worker_has_done_is_counted_by_task_and_moment(app: holdfast.App) -> None:
     @app.task(retries=0)
     async def may_fail(fails: bool) -> None:
@@ -103,6 +104,7 @@ async def test_what_a_worker_has_done_is_counted_by_task_and_moment(app: holdfas
     await working(app, look, name="counted", presence=True)
 
 
+@pytest.mark.slow
 async def test_those_that_run_longest_are_named_and_the_rest_counted(app: holdfast.App) -> None:
     go_on = asyncio.Event()
 
@@ -141,6 +143,7 @@ async def test_a_worker_that_stops_is_gone_at_once(app: holdfast.App) -> None:
     assert b"brief" not in command("SMEMBERS", keys.WORKERS, key=keys.WORKERS)
 
 
+@pytest.mark.slow
 async def test_a_worker_whose_loop_is_blocked_is_seen_and_says_so(
     app: holdfast.App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +178,7 @@ async def test_a_worker_whose_loop_is_blocked_is_seen_and_says_so(
     assert said.stalled >= 0.7
 
 
+@pytest.mark.slow
 def test_a_worker_that_was_killed_disappears_by_itself(app: holdfast.App, tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text("import holdfast\napp = holdfast.App(check='off')\n")
     program = (
@@ -217,6 +221,7 @@ def test_what_cannot_be_read_is_passed_over(app: holdfast.App) -> None:
     assert _named(app, "from the future") is None
 
 
+@pytest.mark.slow
 async def test_a_server_that_goes_away_and_comes_back_hears_of_the_worker_again(
     tmp_path: Path,
 ) -> None:
@@ -235,6 +240,7 @@ async def test_a_server_that_goes_away_and_comes_back_hears_of_the_worker_again(
         await working(app, look, name="patient", presence=True)
 
 
+@pytest.mark.slow
 async def test_a_worker_stops_although_the_server_does_not_answer(tmp_path: Path) -> None:
     """Saying goodbye is not worth a wait."""
     with standalone_server(tmp_path) as server, new_app(server.url, retry_for=60.0) as app:

@@ -223,6 +223,7 @@ def test_outcomes_can_be_raised_in_a_process(queue: holdfast.Queue) -> None:
 # ---- how they are ended -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_at_the_timeout_the_process_is_killed_with_all_it_started(tmp_path: Path) -> None:
     handle = busy.too_long.send(str(tmp_path))
     after = busy.double.send(1)
@@ -284,6 +285,7 @@ def test_at_the_deadline_what_runs_is_killed_and_given_back(
     assert gone(pids(tmp_path))
 
 
+@pytest.mark.slow
 def test_what_no_process_has_begun_with_is_given_back_at_once(
     tmp_path: Path, queue: holdfast.Queue
 ) -> None:
@@ -306,6 +308,7 @@ def test_what_no_process_has_begun_with_is_given_back_at_once(
 # ---- how many -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_there_are_never_more_processes_than_allowed() -> None:
     handles: list[Any] = []
 
@@ -318,6 +321,7 @@ def test_there_are_never_more_processes_than_allowed() -> None:
     assert len({handle.result(timeout=0) for handle in handles}) == 2
 
 
+@pytest.mark.slow
 def test_a_worker_whose_processes_are_busy_leaves_tasks_to_others(tmp_path: Path) -> None:
     busy.linger.send(str(tmp_path), 20)
 
@@ -337,6 +341,7 @@ def test_a_worker_whose_processes_are_busy_leaves_tasks_to_others(tmp_path: Path
     asyncio.run(working(busy.app, during, processes=1, deadline=0))
 
 
+@pytest.mark.slow
 def test_what_has_waited_long_for_a_process_is_given_back(tmp_path: Path) -> None:
     """In a queue of tasks of all kinds nobody knows beforehand which of them need a process."""
 

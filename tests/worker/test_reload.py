@@ -84,6 +84,7 @@ def version(queue: holdfast.Queue, url: str) -> object:
         app.close()
 
 
+@pytest.mark.slow
 def test_after_a_change_the_new_code_runs(
     start: Start, tmp_path: Path, queue: holdfast.Queue, all_servers: Servers
 ) -> None:
@@ -100,6 +101,7 @@ def test_after_a_change_the_new_code_runs(
     _stop(crew)
 
 
+@pytest.mark.slow
 def test_a_mistake_in_the_new_code_is_shown_and_the_next_change_mends_it(
     start: Start, tmp_path: Path, queue: holdfast.Queue, all_servers: Servers
 ) -> None:
@@ -119,6 +121,7 @@ def test_a_mistake_in_the_new_code_is_shown_and_the_next_change_mends_it(
     _stop(crew)
 
 
+@pytest.mark.slow
 def test_a_mistake_at_the_start_is_waited_out_too(start: Start, tmp_path: Path) -> None:
     (tmp_path / "shop.py").unlink()
     crew = start("--reload")
@@ -129,6 +132,7 @@ def test_a_mistake_at_the_start_is_waited_out_too(start: Start, tmp_path: Path) 
     _stop(crew)
 
 
+@pytest.mark.slow
 def test_a_task_that_runs_at_a_change_has_two_seconds_and_is_given_back(
     start: Start, tmp_path: Path, queue: holdfast.Queue
 ) -> None:

@@ -24,6 +24,7 @@ async def until(condition: Any, what: str, timeout: float = 10.0) -> None:
 
 
 @pytest.mark.parametrize("kind", ["coroutine", "function"])
+@pytest.mark.slow
 async def test_the_lease_of_a_long_task_is_kept(app: holdfast.App, kind: str) -> None:
     runs: list[int] = []
     if kind == "coroutine":
@@ -49,6 +50,7 @@ async def test_the_lease_of_a_long_task_is_kept(app: holdfast.App, kind: str) ->
     assert home(app).stats().acked == 1
 
 
+@pytest.mark.slow
 async def test_a_blocked_loop_does_not_cost_the_lease(app: holdfast.App) -> None:
     runs: list[int] = []
 
@@ -66,6 +68,7 @@ async def test_a_blocked_loop_does_not_cost_the_lease(app: holdfast.App) -> None
     assert runs == [1]
 
 
+@pytest.mark.slow
 async def test_what_waits_its_turn_keeps_its_lease(app: holdfast.App) -> None:
     order: list[int] = []
 
@@ -85,6 +88,7 @@ async def test_what_waits_its_turn_keeps_its_lease(app: holdfast.App) -> None:
 
 
 @pytest.mark.parametrize("kind", ["coroutine", "function", "deaf coroutine", "deaf function"])
+@pytest.mark.slow
 async def test_a_task_that_takes_too_long_has_failed(app: holdfast.App, kind: str) -> None:
     let_go = threading.Event()
     seen: list[Any] = []
@@ -131,6 +135,7 @@ async def test_a_task_that_takes_too_long_has_failed(app: holdfast.App, kind: st
     assert "took longer than its timeout of 0.1 s" in dead.death.reason
 
 
+@pytest.mark.slow
 async def test_a_thread_that_hangs_does_not_keep_others_from_running(app: holdfast.App) -> None:
     let_go = threading.Event()
 
@@ -186,6 +191,7 @@ async def test_a_lost_lease_is_noticed_and_the_handler_told(app: holdfast.App) -
     assert sorted(told) == ["coroutine", "function"]
 
 
+@pytest.mark.slow
 async def test_a_running_task_can_be_cancelled(app: holdfast.App) -> None:
     @app.task
     async def coroutine() -> None:
@@ -290,6 +296,7 @@ async def test_what_does_not_end_in_time_is_given_back(app: holdfast.App, how: s
     assert all(m.receives == 0 for m in home(app).inspect("ready", 0, 10))
 
 
+@pytest.mark.slow
 async def test_what_is_taken_ahead_does_not_wait_for_long(app: holdfast.App) -> None:
     """One worker has taken quick tasks ahead and is then held up: another gets them."""
     let_go = threading.Event()
@@ -316,6 +323,7 @@ async def test_what_is_taken_ahead_does_not_wait_for_long(app: holdfast.App) -> 
     await working(app, during, concurrency=1, name="first")
 
 
+@pytest.mark.slow
 async def test_two_workers_share_what_takes_long(app: holdfast.App) -> None:
     by: dict[str, int] = {}
 

@@ -196,6 +196,7 @@ def test_ticks_of_a_short_pause_are_all_sent_late(app: holdfast.App) -> None:
     assert [second(tick) for tick in sent(app)][:6] == expected
 
 
+@pytest.mark.slow
 def test_ticks_of_an_outage_are_sent_once_it_is_over_the_latest_at_least(tmp_path: Path) -> None:
     with standalone_server(tmp_path, "durable") as server:
         app = holdfast.App(server.url, check="off", timeout=0.5, retry_for=0.2)
@@ -224,6 +225,7 @@ def test_ticks_of_an_outage_are_sent_once_it_is_over_the_latest_at_least(tmp_pat
 # ---- whose time ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_time_is_the_servers_however_wrong_the_local_clock_is(
     app: holdfast.App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +248,7 @@ def test_the_time_is_the_servers_however_wrong_the_local_clock_is(
     assert all(0 <= ago < 15 for ago in run(app, main))
 
 
+@pytest.mark.slow
 def test_a_tick_never_comes_before_its_time(app: holdfast.App) -> None:
     @app.cron(EVERY_SECOND)
     def tick() -> None: ...
@@ -325,6 +328,7 @@ def test_a_worker_that_is_told_not_to_schedule_does_not(app: holdfast.App) -> No
     run(app, main)
 
 
+@pytest.mark.slow
 def test_a_schedule_that_cannot_send_keeps_no_other_from_going_on(app: holdfast.App) -> None:
     def no_group() -> str:
         raise RuntimeError("no group today")

@@ -36,6 +36,7 @@ def test_a_queue_is_first_as_often_as_its_weight_says() -> None:
         assert abs(first[share.queue] / 1000 - share.weight) < 0.25
 
 
+@pytest.mark.slow
 def test_of_those_that_are_left_the_next_is_drawn_in_the_same_way() -> None:
     """Once b has nothing, a and c share as if they were alone: 1 to 6."""
     shares = [Share("a", 1), Share("b", 3), Share("c", 6)]

@@ -80,6 +80,7 @@ Began = Callable[[int], list[int]]
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("task", ["wait_for", "wait_apart"])
+@pytest.mark.slow
 def test_the_first_signal_lets_what_runs_finish(
     start: Start,
     send: Send,
@@ -106,6 +107,7 @@ def _row(**counts: int) -> dict[str, int]:
     return {"done": 0, "failed": 0, "retried": 0, "dead": 0, "other": 0} | counts
 
 
+@pytest.mark.slow
 def test_at_the_deadline_what_runs_is_given_back_and_no_attempt_is_counted(
     start: Start, send: Send, began: Began, queue: holdfast.Queue
 ) -> None:
@@ -119,6 +121,7 @@ def test_at_the_deadline_what_runs_is_given_back_and_no_attempt_is_counted(
     assert "history" not in back.json()
 
 
+@pytest.mark.slow
 def test_the_second_signal_gives_back_at_once(
     start: Start, send: Send, began: Began, queue: holdfast.Queue
 ) -> None:
@@ -134,6 +137,7 @@ def test_the_second_signal_gives_back_at_once(
     assert back.receives == 0
 
 
+@pytest.mark.slow
 def test_a_signal_to_all_processes_at_once_counts_as_one(
     start: Start, send: Send, began: Began, tmp_path: Path
 ) -> None:
@@ -176,6 +180,7 @@ def test_every_process_has_its_share_and_ends(start: Start, send: Send, began: B
 # ---- killed -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_killed_worker_process_is_replaced_and_its_task_done_again(
     start: Start, send: Send, began: Began, tmp_path: Path, queue: holdfast.Queue
 ) -> None:
@@ -193,6 +198,7 @@ def test_a_killed_worker_process_is_replaced_and_its_task_done_again(
     assert crew.summary == {"wait_for": _row(done=1)}
 
 
+@pytest.mark.slow
 def test_what_a_killed_worker_process_had_done_is_in_the_totals(
     start: Start, send: Send, tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +223,7 @@ def test_what_a_killed_worker_process_had_done_is_in_the_totals(
     assert len(pids) == 2
 
 
+@pytest.mark.slow
 def test_without_their_supervisor_worker_processes_finish_and_end(
     start: Start, send: Send, began: Began, tmp_path: Path, queue: holdfast.Queue
 ) -> None:
@@ -246,6 +253,7 @@ def test_a_killed_worker_process_takes_its_own_processes_along(
     wait_until(lambda: not alive(apart), 20, "the end of the process")
 
 
+@pytest.mark.slow
 def test_work_goes_on_when_nobody_reads_its_output_any_more(
     tmp_path: Path, start: Start, send: Send, queue: holdfast.Queue, url: str
 ) -> None:
@@ -279,6 +287,7 @@ def test_work_goes_on_when_nobody_reads_its_output_any_more(
 # ---- limits -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_process_is_replaced_after_so_many_tasks_and_nothing_is_lost(
     start: Start, queue: holdfast.Queue
 ) -> None:
@@ -305,6 +314,7 @@ def test_who_asks_for_too_much_memory_fails_and_the_others_go_on(
     assert "MemoryError" in dead.death.reason
 
 
+@pytest.mark.slow
 def test_a_process_that_has_filled_up_is_replaced(
     start: Start, send: Send, queue: holdfast.Queue
 ) -> None:
@@ -324,6 +334,7 @@ def test_a_memory_limit_that_the_app_itself_is_past_is_refused(start: Start) -> 
     assert "before it has done anything" in crew.said
 
 
+@pytest.mark.slow
 def test_each_process_serves_its_metrics_on_a_port_of_its_own(start: Start, send: Send) -> None:
     port = _two_free_ports()
     crew = start("--processes", "2", "--metrics-port", str(port))
@@ -375,6 +386,7 @@ def test_a_process_that_hangs_past_its_tasks_timeouts_is_replaced(
 # ---- cannot start -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_gives_up_when_processes_die_before_they_have_started(
     start: Start, tmp_path: Path
 ) -> None:
@@ -385,6 +397,7 @@ def test_it_gives_up_when_processes_die_before_they_have_started(
     assert "signal SIGSEGV before it had started, 3 times in a row" in crew.said
 
 
+@pytest.mark.slow
 def test_without_a_server_it_gives_up_and_says_so(start: Start, tmp_path: Path) -> None:
     crew = start(HOLDFAST_URL=f"unix://{tmp_path}/nobody.sock")
     assert crew.end() == 75

@@ -85,6 +85,7 @@ async def test_stop_ends_the_loop(q: AsyncQueue) -> None:
     assert (stats.acked, stats.ready) == (1, 2)
 
 
+@pytest.mark.slow
 async def test_leases_are_kept_alive_while_the_handler_works(
     hf: AsyncClient, q: AsyncQueue
 ) -> None:

@@ -165,6 +165,7 @@ async def test_the_reaper_gives_up_what_nobody_observes(hf: AsyncClient, topic: 
         assert time.monotonic() < give_up, "nobody gave it up"
 
 
+@pytest.mark.slow
 async def test_unsubscribing_ends_a_wait_with_an_error(hf: AsyncClient, topic: AsyncTopic) -> None:
     seat = await topic.subscribe("a")
     async with after(0.1, hf, lambda client: client.topic(topic.name).unsubscribe("a")):

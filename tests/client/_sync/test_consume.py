@@ -86,6 +86,7 @@ def test_stop_ends_the_loop(q: Queue) -> None:
     assert (stats.acked, stats.ready) == (1, 2)
 
 
+@pytest.mark.slow
 def test_leases_are_kept_alive_while_the_handler_works(hf: Client, q: Queue) -> None:
     q.send_many([b"slow", b"prefetched"])
     other = hf.queue(q.name)

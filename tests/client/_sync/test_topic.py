@@ -160,6 +160,7 @@ def test_the_reaper_gives_up_what_nobody_observes(hf: Client, topic: Topic) -> N
         assert time.monotonic() < give_up, "nobody gave it up"
 
 
+@pytest.mark.slow
 def test_unsubscribing_ends_a_wait_with_an_error(hf: Client, topic: Topic) -> None:
     seat = topic.subscribe("a")
     with after(0.1, hf, lambda client: client.topic(topic.name).unsubscribe("a")):

@@ -15,6 +15,7 @@ from holdfast.v1.broker_pb2_grpc import QueuesStub
 from tests.server.serving import serving
 
 
+@pytest.mark.slow
 async def test_what_streams_held_comes_back_when_its_lease_ends(
     direct: AsyncClient, valkey: str, name: str, tmp_path: Path
 ) -> None:

@@ -239,6 +239,7 @@ async def test_a_stream_with_auto_ack_has_no_window(
     assert (await subscription.stats()).acked == 10
 
 
+@pytest.mark.slow
 async def test_a_peer_with_its_hands_full_is_not_taken_for_gone(
     served: Opened, direct: AsyncClient, name: str
 ) -> None:

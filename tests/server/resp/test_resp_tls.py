@@ -36,6 +36,7 @@ def ca(tmp_path: Path) -> tuple[trustme.CA, Path]:
     return authority, tmp_path / "ca.pem"
 
 
+@pytest.mark.slow
 def test_commands_travel_over_tls(
     open_door: OpenDoor, ca: tuple[trustme.CA, Path], tmp_path: Path, name: str
 ) -> None:
@@ -53,6 +54,7 @@ def test_commands_travel_over_tls(
         r.ping()
 
 
+@pytest.mark.slow
 def test_a_certificate_can_stand_for_a_token(
     open_door: OpenDoor, ca: tuple[trustme.CA, Path], tmp_path: Path, name: str
 ) -> None:

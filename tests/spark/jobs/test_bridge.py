@@ -52,6 +52,7 @@ def between(
     return Bridge(spark, hf, server_url, request.node.name[:100], tmp_path)
 
 
+@pytest.mark.slow
 def test_rows_go_on_as_json_and_what_does_not_fit_dies_with_the_reason(between: Bridge) -> None:
     good = [json.dumps({"number": n, "tea": "green"}).encode() for n in range(20)]
     bad = {
@@ -81,6 +82,7 @@ def test_rows_go_on_as_json_and_what_does_not_fit_dies_with_the_reason(between: 
     assert (stats.acked, stats.dead, stats.total) == (20, len(bad), len(bad))
 
 
+@pytest.mark.slow
 def test_a_batch_that_failed_half_way_arrives_once_when_it_is_done_again(between: Bridge) -> None:
     numbers = sorted(f"{n}".encode() for n in range(300))
     between.source.send_many([*numbers, b"bad"])
@@ -112,6 +114,7 @@ def test_a_function_takes_the_place_of_sql_and_a_folder_that_of_a_queue(
     assert between.source.stats().total == 0
 
 
+@pytest.mark.slow
 def test_a_schema_is_inferred_once_from_messages_that_stay(between: Bridge) -> None:
     with pytest.raises(InvalidArgument, match=r"nothing in .* to infer"):
         between.run(infer=10)

@@ -313,6 +313,7 @@ def told(spark: SparkSession) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", STORIES)
+@pytest.mark.slow
 def test_a_life_is_as_told(told: dict[str, dict[str, Any]], name: str) -> None:
     expected = STORIES[name][1]
     assert {key: told[name][key] for key in expected} == expected

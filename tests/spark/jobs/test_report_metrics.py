@@ -81,6 +81,7 @@ def _by(table: DataFrame, *keys: str) -> dict[Any, dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_outcomes_add_up_to_the_messages(made: Made) -> None:
     table = _by(metrics.queues(made.lives), "queue")
     assert table["a",]["messages"] == table["a",]["acked"] == 100
@@ -158,6 +159,7 @@ def test_throughput_has_a_row_for_every_second_also_the_quiet_ones(made: Made) -
     assert (three["requeued"], three["received"], three["dead"]) == (1, 1, 2)
 
 
+@pytest.mark.slow
 def test_backlog_follows_each_message_through_its_states(made: Made) -> None:
     table = _by(timeline.backlog(made.steps, made.cut, made.extent.last_ms), "queue", "bucket")
     seen = [

@@ -61,6 +61,7 @@ def _terminal(summary: report.Summary) -> str:
     return out.getvalue()
 
 
+@pytest.mark.slow
 def test_a_report_adds_up(made: report.Summary) -> None:
     assert (made.events, made.queue_count, made.bucket) == (19, 3, "second")
     account = made.account

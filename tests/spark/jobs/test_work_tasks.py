@@ -86,6 +86,7 @@ def sent(errands: Any, spark: SparkSession, server_url: str) -> SimpleNamespace:
     return handles
 
 
+@pytest.mark.slow
 def test_functions_and_coroutines_run_and_their_results_are_there(sent: SimpleNamespace) -> None:
     assert [handle.result(0) for handle in sent.many] == list(range(1, 51))
     assert sent.gather.result(0) == 10
@@ -176,6 +177,7 @@ def test_a_task_whose_process_is_killed_comes_back_and_is_counted_as_an_attempt(
     assert handle.result(0) == 2
 
 
+@pytest.mark.slow
 def test_the_command_takes_an_app_and_serves_all_of_its_queues(
     errands: Any, server_url: str
 ) -> None:
