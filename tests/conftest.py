@@ -136,6 +136,25 @@ def _dealt(items: list[pytest.Item], hands: int) -> list[pytest.Item]:
     return dealt + rest
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "setting" not in metafunc.fixturenames:
+        return
+    chosen, limited = list(SETTINGS.values()), False
+    for mark in metafunc.definition.iter_markers("only"):
+        chosen, limited = [s for s in chosen if s.name in mark.args], True
+    topics_only = "topic" in metafunc.fixturenames and "q" not in metafunc.fixturenames
+    if topics_only or any(metafunc.definition.iter_markers("unsharded")):
+        chosen = [s for s in chosen if s.shards == 1]
+    asked = metafunc.config.getoption("settings")
+    if metafunc.config.getoption("quick") or asked == "one":
+        chosen = chosen[:1]
+    elif asked != "all" and not limited:
+        chosen = _usual(chosen)
+    metafunc.parametrize(
+        "setting", chosen, ids=[s.name for s in chosen], indirect=True, scope="session"
+    )
+
+
 class Servers:
     """One server or cluster of each kind, and one client for each, until the tests end."""
 

@@ -52,8 +52,7 @@ class Scene:
 
     def settle(self, who: str, how: str) -> None:
         held = self.hands[who]
-        if held is None:
-            return
+        assert held is not None
         before = self.q.stats()
         valid = held.id in self.current and self.current[held.id][0] is held
         done: bool = {
@@ -114,6 +113,8 @@ def run(scene: Scene, step: str) -> None:
         getattr(scene, step)()
     elif verb in ("receive", "recover", "remove"):
         getattr(scene, verb)(who)
+    elif scene.hands[who] is None:
+        return  # there is nothing to settle, and nothing has changed
     else:
         scene.settle(who, verb)
     scene.check()
