@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ from tests.raw import Raw
 # Tests start servers by fork while gRPC's threads run in this process; gRPC's own handlers of a fork
 # then abort the child now and then.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+# A shell starts what runs in the background without Ctrl-C, and its children would ignore it too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # Every Java that a test starts, also through a command or a page of the docs.
 os.environ |= java.VARIABLES
 

@@ -41,9 +41,19 @@ def new_app(url: str | None, shards: int = 1, **options: Any) -> Iterator[holdfa
         app.close()
 
 
-@pytest.fixture(params=["standalone", "cluster-shards"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """On a cluster where its queue has shards, which takes all the ways that one server takes; `--quick`: on
+    one server; `--settings all`: on both."""
+    if "app" in metafunc.fixturenames:
+        one, all_ways = "standalone", "cluster-shards"
+        asked = metafunc.config.getoption("settings")
+        quick = metafunc.config.getoption("quick") or asked == "one"
+        chosen = [one] if quick else [one, all_ways] if asked == "all" else [all_ways]
+        metafunc.parametrize("app", chosen, indirect=True)
+
+
+@pytest.fixture
 def app(request: pytest.FixtureRequest, all_servers: Servers) -> Iterator[holdfast.App]:
-    """On a standalone server, and on a cluster where its queue has shards."""
     where = SETTINGS[request.param]
     with new_app(all_servers.url(where.kind), where.shards) as made:
         yield made

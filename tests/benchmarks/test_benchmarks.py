@@ -37,22 +37,22 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("results")
-    finished = run("--quick", "--out", str(folder))
-    assert finished.returncode == 0, finished.stderr
-    return folder
-
-
-@pytest.fixture(scope="module")
-def document(written: Path) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode((written / "latest.json").read_bytes())
-    return found
-
-
 @pytest.mark.slow
-def test_every_measurement_is_in_the_json(document: dict[str, Any]) -> None:
+def test_a_quick_run_measures_every_side_and_judges_by_what_it_measured(tmp_path: Path) -> None:
+    # One test, since test processes that share the work would each run it for themselves.
+    finished = run("--quick", "--out", str(tmp_path))
+    assert finished.returncode == 0, finished.stderr
+    document: dict[str, Any] = msgspec.json.decode((tmp_path / "latest.json").read_bytes())
+    every_measurement_is_in_the_json(document)
+    ratios_are_medians_over_the_rounds_of_baseline_time_by_ours(document)
+    the_doors_and_topics_are_compared_round_by_round(document)
+    bars_repeat_what_was_measured(document)
+    a_table_and_a_picture_are_written(tmp_path)
+    # Nothing is left in a queue whose messages are all acked.
+    assert document["measurements"]["memory"]["left_over"] == []
+
+
+def every_measurement_is_in_the_json(document: dict[str, Any]) -> None:
     measured = document["measurements"]
     assert set(measured) == set(MEASUREMENTS)
     rows = [(row["mode"], row["batch"]) for row in measured["cycle"]["rows"]]
@@ -71,7 +71,7 @@ def test_every_measurement_is_in_the_json(document: dict[str, Any]) -> None:
     assert document["about"]["server"].startswith("Valkey ")
 
 
-def test_ratios_are_medians_over_the_rounds_of_baseline_time_by_ours(
+def ratios_are_medians_over_the_rounds_of_baseline_time_by_ours(
     document: dict[str, Any],
 ) -> None:
     for row in document["measurements"]["cycle"]["rows"]:
@@ -85,7 +85,7 @@ def test_ratios_are_medians_over_the_rounds_of_baseline_time_by_ours(
             assert row[kept]["full cycle"]["median"] == pytest.approx(median(each))
 
 
-def test_the_doors_and_topics_are_compared_round_by_round(document: dict[str, Any]) -> None:
+def the_doors_and_topics_are_compared_round_by_round(document: dict[str, Any]) -> None:
     measured = document["measurements"]
 
     def times(of: dict[str, Any], side: str) -> list[int]:
@@ -113,7 +113,7 @@ def test_the_doors_and_topics_are_compared_round_by_round(document: dict[str, An
     )
 
 
-def test_bars_repeat_what_was_measured(document: dict[str, Any]) -> None:
+def bars_repeat_what_was_measured(document: dict[str, Any]) -> None:
     bars = {bar["name"]: bar for bar in document["bars"]}
     by_hundred = next(
         row for row in document["measurements"]["cycle"]["rows"] if row["batch"] == 100
@@ -124,15 +124,11 @@ def test_bars_repeat_what_was_measured(document: dict[str, Any]) -> None:
     assert bars["bytes per ready message"]["limit"] == 170
 
 
-def test_a_table_and_a_picture_are_written(written: Path) -> None:
+def a_table_and_a_picture_are_written(written: Path) -> None:
     text = (written / "README.md").read_text()
     assert "| full cycle by 100, of RPUSH + LPOP (durable) |" in text
     assert str(ROOT) not in text
     assert (written / "throughput.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_nothing_is_left_in_a_queue_whose_messages_are_all_acked(document: dict[str, Any]) -> None:
-    assert document["measurements"]["memory"]["left_over"] == []
 
 
 def test_wrong_usage_ends_with_status_two() -> None:

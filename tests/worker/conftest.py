@@ -1,5 +1,5 @@
 """Apps of tests."""
 
-from tests.working import app
+from tests.working import app, pytest_generate_tests
 
-__all__ = ["app"]
+__all__ = ["app", "pytest_generate_tests"]

@@ -14,7 +14,8 @@ import holdfast
 from holdfast import InvalidArgument
 from holdfast.worker.shares import Share, check, order, parse, portions
 from holdfast.worker.worker import Worker
-from tests.working import home, work, working
+from tests.conftest import Servers
+from tests.working import home, new_app, work, working
 
 
 @pytest.fixture(autouse=True)
@@ -185,10 +186,10 @@ def test_strict_comes_back_to_the_first_as_soon_as_it_has_something(app: holdfas
 
 
 @pytest.fixture
-def one_shard(app: holdfast.App) -> holdfast.App:
-    if home(app).settings().shards > 1:
-        pytest.skip("the order over all messages is a promise of one shard")
-    return app
+def one_shard(all_servers: Servers) -> Iterator[holdfast.App]:
+    """The order over all messages is a promise of one shard."""
+    with new_app(all_servers.url("standalone")) as made:
+        yield made
 
 
 def test_what_is_more_urgent_is_run_first_and_the_rest_in_order(one_shard: holdfast.App) -> None:
