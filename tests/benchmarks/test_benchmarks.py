@@ -38,6 +38,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.torture
 def test_a_quick_run_measures_every_side_and_judges_by_what_it_measured(tmp_path: Path) -> None:
     # One test, since test processes that share the work would each run it for themselves.
     finished = run("--quick", "--out", str(tmp_path))

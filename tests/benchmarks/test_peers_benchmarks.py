@@ -323,6 +323,7 @@ def test_a_peer_that_cannot_be_installed_says_why_and_is_tried_again(
 
 
 @pytest.mark.slow
+@pytest.mark.torture
 def test_a_home_is_made_once_for_one_recipe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,6 @@ import re
 import subprocess
 import sys
 import threading
-from operator import truediv
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -49,20 +48,6 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 # ---- the whole of it, in small --------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_a_quick_run_of_one_measurement_judges_by_what_it_measured(tmp_path: Path) -> None:
-    finished = run("--quick", "--only", "reading", "--out", str(tmp_path))
-    assert finished.returncode == 0, finished.stderr
-    document = msgspec.json.decode((tmp_path / "spark.json").read_bytes())
-    rounds = document["measurements"]["reading"]["rounds"]
-    assert {reading.OURS, reading.DRAIN} <= set(rounds["times"])
-    [bar] = document["bars"]
-    ratio = median(map(truediv, whole(rounds, reading.DRAIN), whole(rounds, reading.OURS)))
-    assert bar["measured"] == pytest.approx(ratio)
-    assert "| batch read, of a plain Python drain |" in (tmp_path / "spark.md").read_text()
 
 
 @pytest.mark.torture

@@ -17,7 +17,7 @@ import pytest
 import holdfast
 from holdfast.cli.main import main
 from holdfast.cli.spark_running import load
-from holdfast.errors import InvalidArgument, QueueFull
+from holdfast.errors import InvalidArgument
 from tests.cli.conftest import Run, Start
 from tests.servers import wait_until
 
@@ -114,27 +114,6 @@ def test_a_signal_ends_a_job_after_its_batch_with_a_summary(
     assert summary == {"job": "archive", "rows": 100, "to": str(lake), "open": 0}
     assert bodies(lake) == sorted(b"%d" % n for n in range(100))
     assert queue.stats().total == 0
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_an_error_deep_in_spark_is_one_line_and_its_own_exit_status(
-    start: Start, queue: holdfast.Queue, client: holdfast.Client, tmp_path: Path
-) -> None:
-    queue.send_many([b"x"] * 10)
-    full = client.queue(f"{queue.name}-full")
-    full.configure(max_length=1)
-    full.send(b"x")
-    words = ("spark", "bridge", "--from", queue.name, "--to", full.name, "--once", *SPARK)
-    process = start(*words, cwd=tmp_path)
-    out, err = process.communicate(timeout=240)
-    assert process.returncode == QueueFull.exit_status
-    said = err.decode().splitlines()
-    [line] = [line for line in said if line.startswith("error: ")]
-    assert "holds 1 of at most 1 messages" in line
-    assert not any("at org.apache.spark" in line or "Traceback" in line for line in said)
-    assert any("10 messages stay reserved" in line for line in said)
-    assert out == b""
 
 
 @pytest.mark.slow

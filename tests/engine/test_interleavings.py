@@ -6,7 +6,7 @@ delivery changes nothing, and nobody gets a message that another one holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import permutations
 
 import pytest
@@ -120,6 +120,18 @@ def run(scene: Scene, step: str) -> None:
     scene.check()
 
 
+def effective(order: Iterable[str]) -> tuple[str, ...]:
+    """Without the steps of somebody who has nothing in hand yet."""
+    kept, came = [], set()
+    for step in order:
+        verb, _, who = step.rpartition(" ")
+        if verb in ("receive", "recover"):
+            came.add(who)
+        if not verb or who in came:
+            kept.append(step)
+    return tuple(kept)
+
+
 SETTLING = ["ack", "nack", "nack later", "release", "bury", "extend"]
 
 LISTS: dict[str, list[str]] = {
@@ -151,7 +163,8 @@ CASES = [(name, None) for name in LISTS] + [
 )
 @pytest.mark.slow
 def test_every_order_of(new_queue: Callable[[], Queue], name: str, group: str | None) -> None:
-    for order in permutations(LISTS[name]):
+    # Orders that differ only in when nothing happens are the same.
+    for order in dict.fromkeys(map(effective, permutations(LISTS[name]))):
         q = new_queue()
         scene = Scene(q, Clock(q), group)
         try:

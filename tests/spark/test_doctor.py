@@ -178,6 +178,7 @@ def test_a_spark_that_does_not_start_is_bad_and_no_traceback(server_url: str) ->
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.torture
 def test_a_cluster_with_no_workers_is_bad_after_a_while(server_url: str, tmp_path: Path) -> None:
     code = (
         "import sys, msgspec; from holdfast.spark import doctor; doctor._JOB_SECONDS = 1.0\n"

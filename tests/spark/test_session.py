@@ -147,6 +147,7 @@ spark.stop()
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.torture
 def test_under_spark_submit_the_submitters_settings_stand(tmp_path: Path) -> None:
     script, out = tmp_path / "driver.py", tmp_path / "out.json"
     script.write_text(DRIVER)

@@ -226,28 +226,28 @@ def test_queue_to_spark_to_queue_is_exactly_once(
     assert scene.q.stats().total == 0
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(4, marks=torture)])
+@torture
 def test_the_archive_job_is_exactly_once_under_kills(
-    scene: Scene, killed: Killed, stopped: Stopped, kills: int
+    scene: Scene, killed: Killed, stopped: Stopped
 ) -> None:
     ids = scene.send(20_000)
     job = Archive(scene.program.url, scene.q.name, str(scene.folder / "archive"))
-    killed.crash(job, times=kills, seed=11, after="" if kills > 1 else "files written")
+    killed.crash(job, times=4, seed=11)
     stopped.finish(job)
     scene.check(ids, job.parquet)
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(4, marks=torture)])
+@torture
 def test_the_bridge_job_is_exactly_once_under_kills_dead_letters_too(
-    scene: Scene, hf: holdfast.Client, killed: Killed, stopped: Stopped, kills: int
+    scene: Scene, hf: holdfast.Client, killed: Killed, stopped: Stopped
 ) -> None:
     far = hf.queue(f"{scene.q.name} far")
-    scene.q.send_many({"number": n, "cents": n % 1000} for n in range(8_000))
+    scene.q.send_many({"number": n, "cents": n % 1000} for n in range(20_000))
     job = Bridge(scene.program.url, scene.q.name, far.name, str(scene.folder / "checkpoint"))
-    killed.crash(job, times=kills, seed=12)
+    killed.crash(job, times=2, seed=12)
     stopped.finish(job)
     arrived = Counter(m.json()["number"] for m in far.inspect("ready", 0, 30_000))
     dead = Counter(m.json()["number"] for m in scene.q.inspect("dead", 0, 30_000))
-    assert arrived == Counter(n for n in range(8_000) if n % 1000 >= 100)
-    assert dead == Counter(n for n in range(8_000) if n % 1000 < 100)
+    assert arrived == Counter(n for n in range(20_000) if n % 1000 >= 100)
+    assert dead == Counter(n for n in range(20_000) if n % 1000 < 100)
     assert scene.q.stats().total == len(dead)

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from pyspark.sql import SparkSession
 
 import holdfast
 from holdfast.cli.main import main
+from holdfast.errors import QueueFull
 
 
 def run(*words: str) -> tuple[int, str, str]:
@@ -76,3 +78,22 @@ def test_messages_go_through_all_jobs(
     assert status == 0
     assert queue.name in out
     assert list((tmp_path / "report").glob("*.html"))
+
+
+@pytest.mark.usefixtures("spark")
+def test_an_error_deep_in_spark_is_one_line_and_its_own_exit_status(
+    hf: holdfast.Client, server_url: str, tmp_path: Path
+) -> None:
+    queue, full = hf.queue("commands-many"), hf.queue("commands-full")
+    queue.send_many([b"x"] * 10)
+    full.configure(max_length=1)
+    full.send(b"x")
+    words = ("bridge", "--from", queue.name, "--to", full.name, "--once")
+    status, out, err = run(*words, "--checkpoint", str(tmp_path), "--url", server_url)
+    assert status == QueueFull.exit_status
+    [line] = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert "holds 1 of at most 1 messages" in line
+    assert "at org.apache.spark" not in err
+    assert "Traceback" not in err
+    assert "10 messages stay reserved" in err
+    assert out == ""
