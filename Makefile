@@ -51,10 +51,10 @@ quick: setup
 quick-tests: setup
 	$(PYTEST) -n 3 --dist worksteal --quick $(SHUFFLE)
 
-# The campaigns that are too long for `make test`: every kill, and the engine and the client on every server.
+# The campaigns that are too long for `make test`: every kill, the benchmarks in small, and all kinds of server.
 torture: foreign
 	$(PYTEST) --torture -m torture
-	$(PYTEST) -n 3 --dist worksteal --settings all tests/engine tests/client
+	$(PYTEST) -n 3 --dist worksteal --settings all tests/engine tests/client tests/tasks tests/worker
 
 # Breaks the code in thirty ways, and tells which tests notice.
 mutants: foreign
