@@ -10,7 +10,7 @@ SHUFFLE := $(if $(ORDER),-p randomly $(if $(filter-out random,$(ORDER)),--random
 # Hundreds of Python processes are started: none should compile again what another one has.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test quick quick-tests check torture mutants foreign bench bench-spark bench-peers generate clean
+.PHONY: setup run test all-tests quick quick-tests check torture mutants foreign bench bench-spark bench-peers generate clean
 
 setup: $(STAMP)
 
@@ -39,16 +39,19 @@ foreign: setup
 	@$(BIN)/python tools/warm_spark.py $(VENV)
 
 # Everything that is promised, in at most twelve minutes on two cores. One test process more than there are
-# cores: many tests wait for something.
-test: check foreign
+# cores, since many tests wait for something; and the checks beside them, since mypy keeps one core busy.
+test: foreign
+	@$(MAKE) --no-print-directory --jobs=2 check all-tests
+
+all-tests:
 	$(PYTEST) -n 3 --dist worksteal $(SHUFFLE)
 
 # The inner loop, in at most ninety seconds: the checks, and all tests that are neither slow nor start Spark,
 # on one server.
 quick: setup
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check quick-tests
+	@$(MAKE) --no-print-directory --jobs=2 check quick-tests
 
-quick-tests: setup
+quick-tests:
 	$(PYTEST) -n 3 --dist worksteal --quick $(SHUFFLE)
 
 # The campaigns that are too long for `make test`: every kill, the benchmarks in small, and all kinds of server.

@@ -98,6 +98,7 @@ def test_the_same_seed_makes_the_same_trouble() -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.torture
 def test_the_whole_demo_goes_through_spark_and_adds_up(start: Start, tmp_path: Path) -> None:
     process = start("demo", "--orders", "200", "--workers", "2", "--to", str(tmp_path), "--json")
     raw, err = process.communicate(timeout=280)

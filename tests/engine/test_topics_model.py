@@ -311,7 +311,9 @@ class Promises(RuleBasedStateMachine):
 
 
 @pytest.mark.only("standalone", "packed", reason="the functions are the same everywhere")
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize(
+    "part", [*range(2), *(pytest.param(n, marks=pytest.mark.torture) for n in range(2, 4))]
+)
 @pytest.mark.slow
 def test_random_histories_of_a_topic_keep_the_promises(hf: Client, part: int) -> None:
     """Four parts of 15 histories of 50 steps, the same on every run: each part has its own seed.

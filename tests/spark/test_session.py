@@ -241,6 +241,7 @@ spark.stop()
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.torture
 def test_executors_of_a_standalone_cluster_import_what_the_driver_does(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "only_on_my_path.py").write_text("")
