@@ -4,8 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 PYTEST := PATH="$(CURDIR)/$(VENV)/foreign/bin:$$PATH" $(BIN)/python -m pytest
-# Tests in another order: `make test ORDER=random`, and in the same one again: ORDER=<the seed it printed>.
-SHUFFLE := $(if $(ORDER),-p randomly $(if $(filter-out random,$(ORDER)),--randomly-seed=$(ORDER)))
+# Tests in another order: `make test ORDER=random`, and in the same one again: ORDER=<the seed in its command>.
+SEED   := $(if $(filter random,$(ORDER)),$(shell date +%s),$(ORDER))
+SHUFFLE := $(if $(ORDER),-p randomly --randomly-seed=$(SEED))
 
 # Hundreds of Python processes are started: none should compile again what another one has.
 unexport PYTHONDONTWRITEBYTECODE
