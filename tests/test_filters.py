@@ -72,6 +72,7 @@ candidates = st.lists(st.dictionaries(attribute_names, texts, max_size=3), min_s
 @pytest.mark.only("standalone", "redis7", reason="the functions are the same everywhere")
 @hypothesis_settings(max_examples=60)
 @given(trees, candidates)
+@pytest.mark.slow
 def test_python_and_the_engine_agree(
     hf: Client, topic: Topic, wanted: Filter, many: list[dict[str, str]]
 ) -> None:

@@ -132,6 +132,7 @@ def a_table_and_a_picture_are_written(written: Path) -> None:
     assert (written / "throughput.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_wrong_usage_ends_with_status_two() -> None:
     finished = run("--only", "nothing")
     assert finished.returncode == 2

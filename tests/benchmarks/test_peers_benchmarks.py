@@ -77,6 +77,7 @@ def test_a_quick_run_of_our_own_side_measures_everything_it_says(tmp_path: Path)
     assert (tmp_path / "peers.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_wrong_usage_ends_with_status_two() -> None:
     finished = run("--only", "nobody")
     assert finished.returncode == 2
@@ -164,6 +165,7 @@ def ended(process: psutil.Process) -> bool:
 
 
 @pytest.mark.usefixtures("as_ours")
+@pytest.mark.slow
 def test_children_of_a_worker_are_counted_and_end_with_it(server: Server) -> None:
     busy = (
         "import os, time, tally\n"
@@ -199,6 +201,7 @@ async def send_all(numbers):
 
 
 @pytest.mark.parametrize("how", ["async", "plain"])
+@pytest.mark.slow
 def test_the_sender_sends_what_it_is_asked_for(tmp_path: Path, how: str) -> None:
     text = ASYNC_APP
     if how == "plain":
@@ -238,6 +241,7 @@ def test_the_sender_sends_what_it_is_asked_for(tmp_path: Path, how: str) -> None
 
 
 @pytest.mark.usefixtures("as_ours")
+@pytest.mark.slow
 def test_a_side_that_fails_is_reported_and_the_others_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

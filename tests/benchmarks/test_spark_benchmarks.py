@@ -145,6 +145,7 @@ def memory_is_watched_in_every_process_until_all_messages_are_acked(
     assert sum("growth" in name for name in names) == 3
 
 
+@pytest.mark.slow
 def test_wrong_usage_ends_with_status_two() -> None:
     finished = run("--only", "nothing")
     assert finished.returncode == 2

@@ -54,6 +54,7 @@ def test_doctor_on_a_server_that_may_lose_messages_says_bad_and_how_to_fix_it(
     }
 
 
+@pytest.mark.slow
 def test_every_other_command_warns_of_such_a_server_in_one_line(
     start: Start, run: Run, tmp_path: Path
 ) -> None:

@@ -143,6 +143,7 @@ def test_an_error_is_one_line_and_a_traceback_only_if_asked_for(
     assert "Traceback" in run("stats", "x").err
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_the_command_quietly(
     start: Start, queue: holdfast.Queue
 ) -> None:
@@ -156,6 +157,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(
     assert process.stderr.read() == b""
 
 
+@pytest.mark.slow
 def test_there_is_no_colour_in_a_pipe(start: Start, queue: holdfast.Queue) -> None:
     queue.send("a")
     process = start("stats", env={**os.environ, "TERM": "xterm-256color"})

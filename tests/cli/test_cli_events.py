@@ -6,12 +6,14 @@ import select
 import signal
 
 import msgspec
+import pytest
 
 import holdfast
 from tests.cli.conftest import Run, Start
 from tests.servers import wait_until
 
 
+@pytest.mark.slow
 def test_events_follow_what_happens_until_ctrl_c(start: Start, queue: holdfast.Queue) -> None:
     process = start("events", queue.name)
     assert process.stdout is not None
@@ -30,6 +32,7 @@ def test_events_follow_what_happens_until_ctrl_c(start: Start, queue: holdfast.Q
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
+@pytest.mark.slow
 def test_events_of_chosen_kinds_in_json(start: Start, queue: holdfast.Queue) -> None:
     process = start("events", queue.name, "--kind", "acked", "-k", "dead", "--json")
     out = process.stdout

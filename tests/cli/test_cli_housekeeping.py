@@ -71,6 +71,7 @@ def test_purge_and_delete_refuse_where_nobody_can_be_asked(run: Run, queue: hold
 
 
 @pytest.mark.parametrize(("answer", "status", "left"), [(b"n\n", 1, 1), (b"y\n", 0, 0)])
+@pytest.mark.slow
 def test_purge_asks_on_a_terminal(
     start: Start, queue: holdfast.Queue, answer: bytes, status: int, left: int
 ) -> None:

@@ -106,6 +106,7 @@ def test_receive_of_nothing_says_that_a_group_is_busy(run: Run, queue: holdfast.
     )
 
 
+@pytest.mark.slow
 def test_receive_waits_for_a_message(start: Start, queue: holdfast.Queue, server: str) -> None:
     process = start("receive", queue.name, "--wait", "30s", "--ack")
     wait_until(lambda: blocked(server, queue), timeout=30, what="receive is waiting")
@@ -163,6 +164,7 @@ def test_receive_gives_back_what_it_could_not_write(run: Run, queue: holdfast.Qu
         assert message.receives == 0
 
 
+@pytest.mark.slow
 def test_receive_into_a_pipe_that_nobody_reads_gives_the_message_back(
     start: Start, queue: holdfast.Queue
 ) -> None:
@@ -177,6 +179,7 @@ def test_receive_into_a_pipe_that_nobody_reads_gives_the_message_back(
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.slow
 def test_a_waiting_receive_ends_quietly_when_interrupted(
     start: Start, queue: holdfast.Queue, server: str, number: signal.Signals, status: int
 ) -> None:
@@ -221,6 +224,7 @@ def test_receive_takes_dead_letters_and_says_of_what_they_died(
     )
 
 
+@pytest.mark.slow
 def test_receive_shows_a_table_on_a_terminal_and_nothing_of_a_body_can_harm_it(
     start: Start, queue: holdfast.Queue
 ) -> None:

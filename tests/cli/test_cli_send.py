@@ -112,6 +112,7 @@ def test_send_lines_in_json_prints_an_object_per_message(run: Run, queue: holdfa
     assert [found["id"] for found in result.objects] == [m.id for m in queue.inspect("ready")]
 
 
+@pytest.mark.slow
 def test_send_lines_sends_what_is_there_and_does_not_wait_for_a_full_batch(
     start: Start, queue: holdfast.Queue
 ) -> None:
@@ -127,6 +128,7 @@ def test_send_lines_sends_what_is_there_and_does_not_wait_for_a_full_batch(
     assert out.decode() == f"sent 2 messages to {queue.name!r}\n"
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_sending_lines_says_how_many_went(start: Start, queue: holdfast.Queue) -> None:
     process = start("send", queue.name, "--lines")
     assert process.stdin is not None

@@ -16,6 +16,7 @@ from tests.cli.conftest import Run, Start
 from tests.servers import standalone, wait_until
 
 
+@pytest.mark.slow
 def test_stats_shows_a_table_of_all_queues(run: Run, queue: holdfast.Queue) -> None:
     queue.send_many(["a", "b", "c"])
     queue.receive()
@@ -62,6 +63,7 @@ def test_stats_of_an_empty_server_says_how_to_begin(run: Run, tmp_path: Path) ->
         )
 
 
+@pytest.mark.slow
 def test_watching_on_a_terminal_shows_rates_and_ends_quietly_with_ctrl_c(
     start: Start, queue: holdfast.Queue
 ) -> None:
@@ -87,6 +89,7 @@ def test_watching_on_a_terminal_shows_rates_and_ends_quietly_with_ctrl_c(
     assert (process.returncode, err) == (130, b"")
 
 
+@pytest.mark.slow
 def test_watching_in_json_prints_rates_by_the_servers_clock(
     start: Start, queue: holdfast.Queue
 ) -> None:
@@ -112,6 +115,7 @@ def test_watching_in_json_prints_rates_by_the_servers_clock(
     assert (process.returncode, err) == (130, b"")
 
 
+@pytest.mark.slow
 def test_watching_into_a_pipe_prints_lines_and_ends_when_the_reader_goes(
     start: Start, queue: holdfast.Queue
 ) -> None:

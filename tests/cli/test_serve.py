@@ -77,6 +77,7 @@ def test_what_cannot_be_served_is_refused_at_start(
     assert result.out == ""
 
 
+@pytest.mark.slow
 def test_serve_without_the_extra_packages_says_what_to_install() -> None:
     hidden = "import sys; sys.modules['grpc'] = None\nfrom holdfast.cli.main import run; run()"
     process = subprocess.run(
@@ -89,6 +90,7 @@ def test_serve_without_the_extra_packages_says_what_to_install() -> None:
     assert b"pip install 'holdfast[server]'" in process.stderr
 
 
+@pytest.mark.slow
 def test_no_other_command_imports_the_server() -> None:
     asks = (
         "import sys, holdfast.cli.main\n"

@@ -57,6 +57,7 @@ def _seen(client: holdfast.Client, name: str) -> Presence | None:
     return next((found for found in read_all(client) if found.name == name), None)
 
 
+@pytest.mark.slow
 def test_without_workers_it_says_how_to_start_one(run: Run) -> None:
     result = run("top", "--once")
     assert result.status == 0
@@ -187,6 +188,7 @@ def terminal() -> Iterator[Terminal]:
     made.close()
 
 
+@pytest.mark.slow
 def test_q_ends_it_and_gives_the_screen_back(terminal: Terminal) -> None:
     terminal.until(b"q or Ctrl-C ends it")
     assert b"\x1b[?1049h" in terminal.shown  # the alternate screen

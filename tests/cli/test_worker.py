@@ -94,6 +94,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("target", WRONG)
+@pytest.mark.slow
 def test_an_app_that_is_not_there_is_one_line_that_says_what_to_do(
     worker: Worker, target: str
 ) -> None:
@@ -105,6 +106,7 @@ def test_an_app_that_is_not_there_is_one_line_that_says_what_to_do(
     assert WRONG[target] in last
 
 
+@pytest.mark.slow
 def test_the_apps_own_mistake_is_shown_where_it_is(worker: Worker) -> None:
     said = worker("broken:app").stderr.decode()
     assert "app = holdfast.App(quueue='x')" in said
@@ -112,10 +114,12 @@ def test_the_apps_own_mistake_is_shown_where_it_is(worker: Worker) -> None:
     assert "loading.py" not in said
 
 
+@pytest.mark.slow
 def test_a_wrong_app_has_no_traceback(worker: Worker) -> None:
     assert len(worker("shop.tasks:ap").stderr.decode().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_what_can_never_work_is_tried_once(worker: Worker, project: Path) -> None:
     (project / "counted.py").write_text("open('tries', 'a').write('x')")
     assert worker("counted:app").returncode == 64
@@ -244,6 +248,7 @@ def test_scripts_get_one_object_per_event_and_nothing_else_on_stdout(
             msgspec.json.decode(line)
 
 
+@pytest.mark.slow
 def test_a_queue_that_no_task_goes_to_is_pointed_out(worker: Worker, queue: holdfast.Queue) -> None:
     done = worker("shop.tasks", "--once", "--idle", "10ms", "--queues", "typo")
     assert "no task of this app goes to the queue 'typo'" in done.stderr.decode()
@@ -265,6 +270,7 @@ def test_a_url_on_the_command_line_wins_over_the_apps_own(
     assert "nobody.sock" in done.stderr.decode()
 
 
+@pytest.mark.slow
 def test_the_embedded_server_is_used_where_nothing_else_is_said(
     worker: Worker, project: Path, tmp_path: Path
 ) -> None:

@@ -220,6 +220,7 @@ def test_writes_wait_for_replicas_and_say_when_too_few_confirm(tmp_path: Path) -
             assert "is done, but 1 of 2 replicas confirmed it in 0.24 s" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_tls_is_spoken_and_certificates_are_checked(url: str, tmp_path: Path) -> None:
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -108,6 +108,7 @@ def test_a_consumer_does_not_notice_cut_connections(proxy: Proxy, q: Queue) -> N
     assert q.stats().total == 0
 
 
+@pytest.mark.slow
 def test_acks_that_an_outage_kept_from_going_go_when_it_is_over(
     proxy: Proxy, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -71,6 +71,7 @@ def test_servers_that_are_too_old_are_known(info: dict[str, str], level: str, sa
     assert (found.topic, found.level, found.says) == ("server", level, says)
 
 
+@pytest.mark.slow
 def test_a_full_server_refuses_sends_and_can_be_drained(tmp_path: Path) -> None:
     options = {"maxmemory": "30mb"}
     with standalone_server(tmp_path, **options) as server, holdfast.connect(server.url) as hf:

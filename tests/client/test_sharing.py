@@ -321,6 +321,7 @@ def test_shards_are_looked_at_while_another_thread_empties_them(q: holdfast.Queu
     assert len(got) == 2
 
 
+@pytest.mark.slow
 def test_events_end_when_another_thread_closes_them(
     q: holdfast.Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:

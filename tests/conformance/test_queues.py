@@ -78,6 +78,7 @@ def test_a_bare_id_acks_whichever_delivery_is_current(door: Door, name: str) -> 
     assert door.ack(name, mid) == [mid]
 
 
+@pytest.mark.slow
 def test_extend_keeps_the_message(door: Door, other: Door, name: str) -> None:
     door.send(name, b"x")
     [got] = door.receive(name, lease=0.2)

@@ -44,18 +44,21 @@ def test_worker(tmp_path: Path) -> None:
     assert re.search(r'\{"number":(\d+)\}: ValueError: order \1 has no address', out)
 
 
+@pytest.mark.slow
 def test_typed_orders(tmp_path: Path) -> None:
     out = run(tmp_path, "typed_orders.py")
     assert "an order for oolong" in out
     assert "put aside: the codec cannot decode the body of" in out
 
 
+@pytest.mark.slow
 def test_grpc_prices(tmp_path: Path) -> None:
     with standalone(tmp_path) as url, serving(tmp_path / "serve", url) as server:
         out = run(tmp_path, "grpc_prices.py", server.ready["grpc"])
     assert "prices: 250 cents\nprices: 275 cents\nprices: 260 cents\nacked 3, left 0" in out
 
 
+@pytest.mark.slow
 def test_ordered_steps(tmp_path: Path) -> None:
     assert "5 customers, 100 steps, in order: True" in run(tmp_path, "ordered_steps.py")
 
@@ -69,10 +72,12 @@ def test_tasks_welcome(tmp_path: Path) -> None:
     assert "ValueError: user 13 has no address" in out
 
 
+@pytest.mark.slow
 def test_tasks_flow(tmp_path: Path) -> None:
     assert "three lines: 5 words, most often 'for'" in run(tmp_path, "tasks_flow.py")
 
 
+@pytest.mark.slow
 def test_tasks_cron(tmp_path: Path) -> None:
     out = run(tmp_path, "tasks_cron.py")
     assert "on Monday: 96 sweeps, 1 report\nthe next report: 2026-03-31 07:00:00+00:00" in out

@@ -49,6 +49,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.slow
 def test_the_page_on_topics(tmp_path: Path) -> None:
     program = block("topics.md", "python")
     out = run([sys.executable, "-W", "error", "-c", program], HOLDFAST_HOME=str(tmp_path))
@@ -76,6 +77,7 @@ def test_the_functions_from_a_shell(url: str) -> None:
 
 
 @needs_node
+@pytest.mark.slow
 def test_the_functions_from_node(url: str, tmp_path: Path) -> None:
     (tmp_path / "node_modules").symlink_to(NODE_MODULES)
     program = tmp_path / "page.mjs"

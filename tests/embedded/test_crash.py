@@ -24,6 +24,7 @@ from tests.embedded.people import (
 from tests.servers import wait_until
 
 
+@pytest.mark.slow
 def test_the_server_ends_when_its_last_user_was_killed(home: Path) -> None:
     with User(home) as first, User(home) as second:
         url = first.joined()
@@ -36,6 +37,7 @@ def test_the_server_ends_when_its_last_user_was_killed(home: Path) -> None:
     assert not socket.exists()
 
 
+@pytest.mark.slow
 def test_data_is_there_again_after_every_user_was_killed(home: Path) -> None:
     with User(home) as user:
         ask(user.joined(), "SET", "k", "v")
@@ -44,6 +46,7 @@ def test_data_is_there_again_after_every_user_was_killed(home: Path) -> None:
         assert ask(membership.url, "GET", "k") == "v"
 
 
+@pytest.mark.slow
 def test_a_killed_server_comes_back_for_its_users_with_its_data(home: Path) -> None:
     with embedded.join(home) as membership:
         for number in range(100):
@@ -63,6 +66,7 @@ def test_who_joins_just_after_the_server_was_killed_gets_the_next_one(home: Path
             assert ask(second.url, "GET", "k") == "v"
 
 
+@pytest.mark.slow
 def test_a_server_that_keeps_dying_is_given_up(home: Path) -> None:
     with embedded.join(home) as membership:
         for _ in range(5):
@@ -77,6 +81,7 @@ def test_a_server_that_keeps_dying_is_given_up(home: Path) -> None:
         assert answers(membership.url)
 
 
+@pytest.mark.slow
 def test_a_killed_keeper_takes_the_server_along_and_the_next_user_finds_the_data(
     home: Path,
 ) -> None:
@@ -89,6 +94,7 @@ def test_a_killed_keeper_takes_the_server_along_and_the_next_user_finds_the_data
             assert ask(membership.url, "GET", "k") == "v"
 
 
+@pytest.mark.slow
 def test_a_user_whose_keeper_was_killed_can_revive_the_server(home: Path) -> None:
     with embedded.join(home) as membership:
         ask(membership.url, "SET", "k", "v")
@@ -114,6 +120,7 @@ def test_reviving_a_server_that_runs_changes_nothing(home: Path) -> None:
         assert running(home) == before
 
 
+@pytest.mark.slow
 def test_keeper_and_server_killed_together_leave_nothing_locked(home: Path) -> None:
     with embedded.join(home) as membership:
         ask(membership.url, "SET", "k", "v")

@@ -33,6 +33,7 @@ def test_asking_for_another_durability_than_runs_says_how_to_change_it(
     wait_until_gone(home)  # who was refused does not hold it
 
 
+@pytest.mark.slow
 def test_after_down_another_durability_can_be_had_with_the_same_data(home: Path) -> None:
     with embedded.join(home, "fast") as membership:
         ask(membership.url, "SET", "k", "v")

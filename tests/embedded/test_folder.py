@@ -50,6 +50,7 @@ def test_two_roads_to_one_folder_lead_to_one_server(home: Path, tmp_path: Path) 
         assert one.url == other.url
 
 
+@pytest.mark.slow
 def test_a_path_too_long_for_a_socket_gets_a_short_one_in_a_private_folder(
     long_home: Path, temporary: Path
 ) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import redis
 
 from holdfast import embedded
@@ -30,6 +31,7 @@ from tests.embedded.people import (
 from tests.servers import wait_until
 
 
+@pytest.mark.slow
 def test_up_stays_although_nobody_uses_it_until_down(home: Path) -> None:
     status = embedded.up(home)
     assert status.running
@@ -51,6 +53,7 @@ def test_up_twice_is_up_once(home: Path) -> None:
     assert not embedded.down(home)
 
 
+@pytest.mark.slow
 def test_up_pins_a_server_that_others_started(home: Path) -> None:
     with User(home) as user:
         url = user.joined()
@@ -60,6 +63,7 @@ def test_up_pins_a_server_that_others_started(home: Path) -> None:
     assert embedded.down(home)
 
 
+@pytest.mark.slow
 def test_a_pin_ends_with_the_run_it_was_given_to(home: Path) -> None:
     embedded.up(home)
     kill_9(keeper_pid(home))
@@ -68,6 +72,7 @@ def test_a_pin_ends_with_the_run_it_was_given_to(home: Path) -> None:
     wait_until_gone(home)
 
 
+@pytest.mark.slow
 def test_down_stops_a_server_in_use_and_later_users_start_it_again(home: Path) -> None:
     with User(home) as user:
         ask(user.joined(), "SET", "k", "v")
@@ -86,6 +91,7 @@ def test_down_answers_no_when_nothing_runs_and_creates_nothing(home: Path) -> No
     assert not embedded.down(home)
 
 
+@pytest.mark.slow
 def test_down_does_not_touch_the_stranger_that_a_stale_record_names(home: Path) -> None:
     with embedded.join(home):
         pass
@@ -105,6 +111,7 @@ def test_down_does_not_touch_the_stranger_that_a_stale_record_names(home: Path) 
         stranger.communicate(b"\n")
 
 
+@pytest.mark.slow
 def test_a_wish_to_stop_an_earlier_run_does_not_stop_this_one(home: Path) -> None:
     with embedded.join(home):
         assert embedded.down(home)
@@ -113,6 +120,7 @@ def test_a_wish_to_stop_an_earlier_run_does_not_stop_this_one(home: Path) -> Non
         assert stays_true(lambda: answers(membership.url), 0.3)
 
 
+@pytest.mark.slow
 def test_down_ends_a_server_whose_keeper_is_gone(home: Path) -> None:
     orphan = orphan_server(home)
     try:
@@ -122,6 +130,7 @@ def test_down_ends_a_server_whose_keeper_is_gone(home: Path) -> None:
         server.stop(orphan)
 
 
+@pytest.mark.slow
 def test_join_ends_a_server_whose_keeper_is_gone_and_keeps_its_data(home: Path) -> None:
     orphan = orphan_server(home)
     try:
@@ -172,6 +181,7 @@ def test_removing_the_folder_ends_even_a_pinned_server_in_use(home: Path) -> Non
         wait_until_gone(home)
 
 
+@pytest.mark.slow
 def test_a_removed_folder_does_not_harm_the_server_of_the_next_one(home: Path) -> None:
     embedded.up(home)
     old = set(processes_of(home))

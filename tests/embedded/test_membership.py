@@ -22,6 +22,7 @@ from tests.embedded.people import (
 )
 
 
+@pytest.mark.slow
 def test_second_process_joins_the_first(home: Path) -> None:
     with User(home) as first, User(home) as second:
         url = first.joined()
@@ -34,6 +35,7 @@ def test_second_process_joins_the_first(home: Path) -> None:
     wait_until_gone(home)
 
 
+@pytest.mark.slow
 def test_joining_twice_in_one_process_keeps_the_server_until_both_are_closed(home: Path) -> None:
     first, second = embedded.join(home), embedded.join(home)
     assert first.url == second.url
@@ -52,6 +54,7 @@ def test_closing_twice_closes_only_once(home: Path) -> None:
     assert repr(membership).endswith("(closed)>")
 
 
+@pytest.mark.slow
 def test_a_dropped_membership_lasts_as_long_as_the_process(home: Path) -> None:
     source = """
 import gc, sys
@@ -69,6 +72,7 @@ sys.stdin.read()
     wait_until_gone(home)
 
 
+@pytest.mark.slow
 def test_a_forked_child_that_closes_does_not_take_the_server_from_its_parent(home: Path) -> None:
     source = """
 import os, sys
@@ -105,6 +109,7 @@ def test_programs_that_a_user_starts_do_not_hold_the_server(home: Path) -> None:
     "name",
     ["with space", "100%20?#", "a;b&c=d+e@f:g", "quote'\"\\", "ümläut", "two\nlines"],
 )
+@pytest.mark.slow
 def test_the_url_leads_to_the_socket_whatever_the_folder_is_called(
     short: Path, homes: list[Path], name: str
 ) -> None:

@@ -12,6 +12,7 @@ from tests.embedded.people import User, answers, processes_of, running, script
 from tests.servers import wait_until
 
 
+@pytest.mark.slow
 def test_many_processes_that_start_at_once_share_exactly_one_server(home: Path) -> None:
     with ExitStack() as stack:
         users = [stack.enter_context(User(home)) for _ in range(6)]
@@ -22,6 +23,7 @@ def test_many_processes_that_start_at_once_share_exactly_one_server(home: Path) 
             user.kill()
 
 
+@pytest.mark.slow
 def test_who_joins_while_the_server_is_being_stopped_gets_the_next_one(home: Path) -> None:
     with User(home) as user:
         user.joined()

@@ -20,6 +20,7 @@ def append_only_file(home: Path, content: bytes) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_start_is_reported_with_the_end_of_its_log(home: Path) -> None:
     data = append_only_file(home, b"*3\r\n$3\r\nSET\r\nthis is not an append-only file\r\n" * 9)
     (home / "valkey.log").write_text("a line of an earlier run\n")
@@ -37,6 +38,7 @@ def test_a_server_that_cannot_start_is_reported_with_the_end_of_its_log(home: Pa
         assert answers(membership.url)
 
 
+@pytest.mark.slow
 def test_joining_waits_until_the_server_has_read_its_data(home: Path) -> None:
     many = 400_000
     append_only_file(
@@ -70,6 +72,7 @@ def test_a_keeper_that_cannot_start_is_reported_with_its_own_words(
         embedded.join(home)
 
 
+@pytest.mark.slow
 def test_a_server_that_never_answers_is_reported_after_a_while(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

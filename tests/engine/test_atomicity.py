@@ -187,6 +187,7 @@ def fail_half_way(full: Full, raw: Raw, verb: str, broken: str) -> bool:
 
 
 @pytest.mark.parametrize("verb", TRANSITIONS)
+@pytest.mark.slow
 def test_a_transition_that_fails_half_way_loses_nothing(
     new_queue: Callable[[], Queue], raw: Raw, verb: str
 ) -> None:
@@ -204,6 +205,7 @@ def test_a_transition_that_fails_half_way_loses_nothing(
 
 
 @pytest.mark.parametrize("verb", TRANSITIONS)
+@pytest.mark.slow
 def test_a_transition_that_fails_half_way_leaves_each_message_in_one_state(
     new_queue: Callable[[], Queue], raw: Raw, verb: str
 ) -> None:

@@ -174,6 +174,7 @@ def test_every_order_of(new_queue: Callable[[], Queue], name: str, group: str | 
             raise AssertionError(f"in the order {order}: {error}") from error
 
 
+@pytest.mark.slow
 def test_the_story_of_a_slow_consumer(q: Queue, clock: Clock) -> None:
     """The one that matters most, told once in every setting."""
     q.send(b"x")

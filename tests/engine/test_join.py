@@ -32,6 +32,7 @@ def flow(hf: Client) -> Flow:
     return Flow(hf, f"flow {{{next(_numbers)}}}")
 
 
+@pytest.mark.slow
 def test_the_last_who_comes_is_told_everything_in_order(flow: Flow) -> None:
     assert flow.open("g", 3, b"what follows")
     assert flow.join("g", 2, b"c") == Joined(2, b"", [])
@@ -101,6 +102,7 @@ def test_thousands_can_join(flow: Flow) -> None:
     assert flow.join("g", 0, b"0").results == [b"%d" % n for n in range(2500)]
 
 
+@pytest.mark.slow
 def test_any_bytes_can_be_results_and_rest(flow: Flow) -> None:
     flow.open("g", 2, bytes(range(256)))
     flow.join("g", 0, b"")

@@ -44,6 +44,7 @@ def test_batches_of_thousands_go_through_every_verb(q: Queue, clock: Clock) -> N
 
 @pytest.mark.parametrize("state", ["ready", "delayed", "leased", "dead"])
 @pytest.mark.parametrize("kind", ["plain", "grouped"])
+@pytest.mark.slow
 def test_thousands_of_a_state_can_be_purged(q: Queue, clock: Clock, state: str, kind: str) -> None:
     q.configure(group_limit=10_000)
     group = "g" if kind == "grouped" else None
@@ -65,6 +66,7 @@ def test_thousands_are_recovered_and_removed(q: Queue, clock: Clock) -> None:
     assert q.ack_many([d.id for d in got[::-1]])[0] == got[-1].id
 
 
+@pytest.mark.slow
 def test_thousands_of_dedup_ids_and_unique_delays_in_one_call(q: Queue, clock: Clock) -> None:
     messages = [Outgoing(b"x", dedup_id=f"d{n}", group="g", delay=n % 7) for n in range(MANY)]
     ids = q.send_many(messages)

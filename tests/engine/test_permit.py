@@ -88,6 +88,7 @@ def test_after_the_wait_one_more_is_granted(limit: Limit) -> None:
         assert said.granted == 1 or said.wait_ms < before.wait_ms
 
 
+@pytest.mark.slow
 def test_over_time_no_more_than_the_rate_and_nearly_as_much(limit: Limit) -> None:
     n, per, start, granted = 50, 0.1, time.monotonic(), 0
     while time.monotonic() - start < 0.5:

@@ -48,6 +48,7 @@ def test_purge_of_everything_leaves_nothing(
     assert {k for k in raw.keys(q) if not k.endswith(":j")} == left
 
 
+@pytest.mark.slow
 def test_thousands_of_each_state_go(q: Queue, clock: Clock) -> None:
     for extra in ({}, {"group": "g"}):
         q.send_many([Outgoing(b, **extra) for b in numbered(2500)])  # type: ignore[arg-type]

@@ -72,6 +72,7 @@ def test_what_is_sent_is_received(q: Queue, messages: list[Outgoing]) -> None:
 
 
 @given(message=outgoing, bit=st.integers(0, 10**9))
+@pytest.mark.slow
 def test_a_flipped_bit_in_what_was_packed_is_noticed(message: Outgoing, bit: int) -> None:
     record = bytearray(bytes(12) + pack(message).envelope)
     assert corrupt([bytes(record)]) == []

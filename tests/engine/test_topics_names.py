@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from redis.crc import key_slot
@@ -70,6 +71,7 @@ def test_names_can_be_read_back_from_a_seat(consumer: str, peer: str) -> None:
     assert names_of(consumer_seat(consumer)) == (consumer, None)
 
 
+@pytest.mark.slow
 def test_awkward_consumers_and_peers_keep_apart(topic: Topic) -> None:
     seats = {
         (consumer, peer): topic.subscribe(consumer, peer=peer)

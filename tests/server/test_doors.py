@@ -192,6 +192,7 @@ def test_the_tables_have_every_verb_and_every_command_and_method() -> None:
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("asked", RESP, ids=lambda a: a.id)
+@pytest.mark.slow
 def test_resp(guarded: Guarded, asked: Asked, how: str) -> None:
     secret = guarded.given(how, asked)
     # RESP2, since redis-py begins RESP3 with a HELLO, which would be refused in the command's place.
@@ -263,6 +264,7 @@ def _status(
 # ---- tokens while it runs -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_sighup_lets_new_tokens_in_and_revoked_ones_out(valkey: str, tmp_path: Path) -> None:
     file = tmp_path / "tokens.toml"
     old, old_secret = tokens.new("old", ["all *:*"])
@@ -327,6 +329,7 @@ def test_who_is_inside_when_the_token_is_revoked_is_out_at_once(
         assert hf.queue(name).stats().ready == 2
 
 
+@pytest.mark.slow
 def test_a_token_file_that_everybody_can_read_is_warned_of(valkey: str, tmp_path: Path) -> None:
     file = tmp_path / "tokens.toml"
     tokens.write(file, [tokens.new("t", ["all *:*"])[0]])

@@ -23,6 +23,7 @@ def _repeatable(error: redis.ResponseError) -> bool:
     return issubclass(by_code(str(error).partition(" ")[0]), holdfast.TryAgain)
 
 
+@pytest.mark.slow
 def test_both_doors_say_unavailable_soon_and_serve_again_when_valkey_is_back(
     tmp_path: Path, name: str
 ) -> None:
@@ -49,6 +50,7 @@ def test_both_doors_say_unavailable_soon_and_serve_again_when_valkey_is_back(
         assert queues.Stats(pb.StatsRequest(queue=name)).leased == 2
 
 
+@pytest.mark.slow
 def test_a_call_outlasts_a_short_absence_of_valkey(tmp_path: Path, name: str) -> None:
     with (
         standalone_server(tmp_path, "durable") as valkey,

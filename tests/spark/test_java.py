@@ -124,6 +124,7 @@ def test_a_stand_in_that_was_handed_down_is_not_wrapped_again(tmp_path: Path) ->
     assert len(list((tmp_path / "cache" / "holdfast").iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_processes_that_make_the_stand_in_at_once_all_get_a_whole_one(tmp_path: Path) -> None:
     env = machine(tmp_path, home=java(tmp_path / "trimmed", "21.0.8", module=False))
     code = (

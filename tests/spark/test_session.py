@@ -119,6 +119,7 @@ def test_a_java_home_that_will_not_do_is_replaced(
     assert session.environment()["JAVA_HOME"] != str(old)
 
 
+@pytest.mark.slow
 def test_a_cluster_elsewhere_has_a_python_and_an_address_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -186,6 +186,7 @@ _json = st.recursive(
 
 
 @given(_json, _json)
+@pytest.mark.slow
 def test_whatever_is_json_arrives_unchanged_where_nothing_is_annotated(a: Any, b: Any) -> None:
     def f(a, b=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
         pass

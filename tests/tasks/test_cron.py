@@ -104,6 +104,7 @@ EXPRESSIONS = [
     expression=st.sampled_from(EXPRESSIONS),
     moment=st.datetimes(datetime(2000, 3, 1), datetime(2090, 1, 1), timezones=st.just(UTC)),
 )
+@pytest.mark.slow
 def test_last_and_next_are_the_ticks_around_a_moment(expression: str, moment: datetime) -> None:
     schedule = cron(expression, PARIS)
     last, after = schedule.last(moment), schedule.next(moment)

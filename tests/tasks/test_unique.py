@@ -130,6 +130,7 @@ def test_a_retry_does_not_meet_itself(app: holdfast.App) -> None:
     assert not sync.send(1).duplicate
 
 
+@pytest.mark.slow
 def test_a_retry_and_one_that_was_sent_meanwhile_are_both_run(app: holdfast.App) -> None:
     """The first one's name was free once it had begun; who has it now keeps it."""
     runs: list[str] = []

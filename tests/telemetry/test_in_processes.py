@@ -37,6 +37,7 @@ def _sent() -> str:
     return f"{ids.trace_id:032x}"
 
 
+@pytest.mark.slow
 def test_a_span_in_a_process_is_part_of_the_senders_trace() -> None:
     handle = crunching.crunch.send()
     _run()
@@ -45,6 +46,7 @@ def test_a_span_in_a_process_is_part_of_the_senders_trace() -> None:
     assert otel_span == our_span != "0" * 16
 
 
+@pytest.mark.slow
 def test_what_a_process_sends_stays_in_the_trace() -> None:
     handle = crunching.sends.send()
     _run()
@@ -55,6 +57,7 @@ def test_what_a_process_sends_stays_in_the_trace() -> None:
     assert inner.result(timeout=10)[0] == f"{ids.trace_id:032x}"
 
 
+@pytest.mark.slow
 def test_what_a_process_logs_has_the_tasks_fields(capfd: pytest.CaptureFixture[str]) -> None:
     root = logging.getLogger()
     before = root.handlers[:], root.level
@@ -72,6 +75,7 @@ def test_what_a_process_logs_has_the_tasks_fields(capfd: pytest.CaptureFixture[s
     assert line["trace_id"] == _sent()
 
 
+@pytest.mark.slow
 def test_its_time_is_measured_by_the_worker() -> None:
     registry = CollectorRegistry()
     metrics = Metrics(registry=registry)

@@ -83,6 +83,7 @@ def test_json_has_the_fields_wherever_the_handler_runs(
     }
 
 
+@pytest.mark.slow
 def test_the_second_attempt_says_that_it_is_the_second(app: holdfast.App, out: io.StringIO) -> None:
     @app.task(retries=holdfast.Retries(1, first=0.01))
     def fails_once() -> None:

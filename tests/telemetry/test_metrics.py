@@ -90,6 +90,7 @@ def test_a_message_that_names_no_known_task_is_counted_as_unknown(
     assert seen("holdfast_tasks_total", **labels) == 1
 
 
+@pytest.mark.slow
 def test_how_long_attempts_ran_and_waited_is_measured(app: holdfast.App, seen: Seen) -> None:
     @app.task(retries=holdfast.Retries(1, first=0.01))
     async def takes_a_moment() -> None:
@@ -248,6 +249,7 @@ def _page(url: str) -> dict[str, Any]:
     return {family.name: family for family in text_string_to_metric_families(text)}
 
 
+@pytest.mark.slow
 def test_start_serves_a_page_that_prometheus_can_read(
     app: holdfast.App, served: tuple[Metrics, str]
 ) -> None:
@@ -268,6 +270,7 @@ def test_start_serves_a_page_that_prometheus_can_read(
     assert "process_resident_memory_bytes" in page or sys.platform != "linux"
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_said_so_and_leaves_nothing_behind(
     app: holdfast.App, served: tuple[Metrics, str]
 ) -> None:

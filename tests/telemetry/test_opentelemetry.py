@@ -158,6 +158,7 @@ def test_a_timeout_is_an_error_of_its_span(app: holdfast.App, spans: Spans) -> N
     assert spans["run too_slow"].status.status_code is StatusCode.ERROR
 
 
+@pytest.mark.slow
 def test_attempts_of_one_task_are_siblings(app: holdfast.App, spans: Spans) -> None:
     @app.task(retries=holdfast.Retries(1, first=0.01))
     def fails_once() -> None:

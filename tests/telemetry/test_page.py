@@ -71,6 +71,7 @@ def test_every_log_field_is_in_the_table() -> None:
     assert told == {*logs.FIELDS, "time", "level", "event", "from", "trace"}
 
 
+@pytest.mark.slow
 def test_the_program_on_the_page_runs(all_servers: Servers) -> None:
     [program] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     url = all_servers.url("standalone")

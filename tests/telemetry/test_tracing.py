@@ -124,6 +124,7 @@ def test_a_task_sent_within_a_task_is_its_child(app: holdfast.App, kind: str) ->
     assert outer.parent_id  # the span that sent it
 
 
+@pytest.mark.slow
 def test_each_attempt_is_a_span_of_its_own_in_one_trace(app: holdfast.App) -> None:
     app.add(Propagation())
     traces: list[Trace] = []

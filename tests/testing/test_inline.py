@@ -60,6 +60,7 @@ def test_a_task_can_wait_for_one_that_it_sends_however_many_were_sent_before(
     assert [handle.result(0) for handle in handles] == list(range(30))
 
 
+@pytest.mark.slow
 def test_a_long_row_of_tasks_that_send_the_next_does_not_exhaust_the_stack(kit: Kit) -> None:
     shop.descend.send(300)
     assert len(shop.ran) == 602
@@ -75,6 +76,7 @@ def test_what_is_for_later_or_snoozed_waits_for_the_clock(kit: Kit) -> None:
     assert snoozed.result(0) == "awake"
 
 
+@pytest.mark.slow
 def test_flows_run_to_their_end(kit: Kit) -> None:
     parts = holdfast.group([shop.add.job(n, 10) for n in range(3)])
     assert parts.then(shop.total.job()).send().result(0) == 33

@@ -90,6 +90,7 @@ def test_plain(sent):
     assert "3 passed" in said
 
 
+@pytest.mark.slow
 def test_also_where_the_loop_is_gone_with_the_test_itself(project: Project) -> None:
     (project.folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     (project.folder / "conftest.py").write_text("""
@@ -150,6 +151,7 @@ def test_passes(holdfast_kit):
     assert code == 1
 
 
+@pytest.mark.slow
 def test_who_does_not_use_it_does_not_pay_for_it(project: Project) -> None:
     (project.folder / "pytest.ini").write_text("[pytest]\n")
     project.tests("""
@@ -163,11 +165,13 @@ def test_light():
     assert code == 0, said
 
 
+@pytest.mark.slow
 def test_the_kit_is_there_without_pytest() -> None:
     code = "import sys, holdfast.testing as t; t.Kit; sys.exit('pytest' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_fixtures_are_listed_with_what_they_are_for(project: Project) -> None:
     _, said = project.pytest("--fixtures", "-q")
     for name in ("holdfast_kit", "holdfast_app", "holdfast_server"):

@@ -54,6 +54,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("ROUND = 2", "raise RuntimeError", "BROKEN", "cannot run test_till.py"),
     ],
 )
+@pytest.mark.slow
 def test_a_fault_is_caught_by_a_test_that_fails_and_by_nothing_else(
     project: Path, old: str, new: str, verdict: str, by: str
 ) -> None:

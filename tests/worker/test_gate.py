@@ -55,6 +55,7 @@ def test_a_rate_is_kept_by_all_workers_together_and_made_use_of(
 
 
 @pytest.mark.parametrize("where", ["queue", "task"])
+@pytest.mark.slow
 def test_no_more_run_at_a_time_than_may_and_as_many_as_may(
     app: holdfast.App, records: Records, where: str
 ) -> None:
@@ -71,6 +72,7 @@ def test_no_more_run_at_a_time_than_may_and_as_many_as_may(
     assert run(app, main) == (4, 60)
 
 
+@pytest.mark.slow
 def test_each_key_has_places_of_its_own(app: holdfast.App, records: Records) -> None:
     @app.task(limits=[Concurrency(2, key=lambda user, n: user)])
     async def one(user: str, n: int) -> None:
@@ -125,6 +127,7 @@ def test_all_limits_of_a_call_must_let_it_in(app: holdfast.App, records: Records
     run(app, main)
 
 
+@pytest.mark.slow
 def test_a_limit_of_one_name_counts_wherever_it_is_used(
     app: holdfast.App, records: Records
 ) -> None:
@@ -157,6 +160,7 @@ def test_a_limit_of_one_name_counts_wherever_it_is_used(
         (lambda n: "", "must have 1 to 200 characters"),
     ],
 )
+@pytest.mark.slow
 def test_a_key_that_cannot_be_told_makes_a_dead_letter_that_says_so(
     app: holdfast.App, key: Any, says: str
 ) -> None:
@@ -182,6 +186,7 @@ def test_a_key_that_cannot_be_told_makes_a_dead_letter_that_says_so(
     assert told == [handle.id]
 
 
+@pytest.mark.slow
 def test_what_is_turned_away_does_not_count_as_an_attempt(app: holdfast.App) -> None:
     attempts: list[int] = []
 
@@ -200,6 +205,7 @@ def test_what_is_turned_away_does_not_count_as_an_attempt(app: holdfast.App) -> 
     assert attempts == [1] * 20
 
 
+@pytest.mark.slow
 def test_what_a_rate_allowed_and_was_not_there_is_not_used_up(app: holdfast.App) -> None:
     """Five an hour, for a worker that would take sixteen at a time and finds one."""
     app.queue(app.default_queue, limits=[Rate(5, per=3600)])
@@ -222,6 +228,7 @@ def test_what_a_rate_allowed_and_was_not_there_is_not_used_up(app: holdfast.App)
     assert run(app, main) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_who_is_turned_away_by_one_limit_uses_up_nothing_of_another(app: holdfast.App) -> None:
     by_user = Rate(1, per=3600, key=lambda user: user)
 

@@ -16,6 +16,7 @@ from holdfast.worker.worker import Worker
 from tests.worker.limiting import counting, run
 
 
+@pytest.mark.slow
 def test_a_shut_queue_does_not_keep_its_worker_busy_nor_from_others(app: holdfast.App) -> None:
     """Of an hour's rate one is left; the other queue goes on as if nothing were."""
     app.queue("slow", limits=[Rate(1, per=3600, name=f"hour of {app.default_queue}")])

@@ -55,6 +55,7 @@ def test_nothing_is_acked_before_the_handler_has_returned(app: holdfast.App) -> 
     assert home(app).stats().acked == 1
 
 
+@pytest.mark.slow
 def test_what_was_done_while_the_server_was_away_is_acked_when_it_is_back(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -302,6 +303,7 @@ def test_results_end(app: holdfast.App) -> None:
     wait_until(lambda: handle.status() == "unknown", 5, "the end of the result")
 
 
+@pytest.mark.slow
 async def test_those_who_wait_have_the_result_at_once(app: holdfast.App) -> None:
     @app.task
     async def f(n: int) -> int:

@@ -94,6 +94,7 @@ def test_a_worker_that_ends_leaves_no_place_taken(app: holdfast.App) -> None:
     assert (held(app, name), held(app, f"{name}, too")) == (0, 0)
 
 
+@pytest.mark.slow
 def test_a_rate_that_is_used_up_keeps_no_places_taken(app: holdfast.App) -> None:
     name = f"seats of {app.default_queue}"
     app.queue(app.default_queue, limits=[Concurrency(2, name=name), Rate(1, per=3600)])

@@ -40,6 +40,7 @@ def _named(app: holdfast.App, name: str) -> Presence | None:
     return next((p for p in read_all(_client(app)) if p.name == name), None)
 
 
+@pytest.mark.slow
 async def test_a_worker_says_what_it_is_and_what_it_runs(app: holdfast.App) -> None:
     go_on = threading.Event()
 
@@ -131,6 +132,7 @@ async def test_those_that_run_longest_are_named_and_the_rest_counted(app: holdfa
     await working(app, look, name="busy", presence=True, concurrency=30)
 
 
+@pytest.mark.slow
 async def test_a_worker_that_stops_is_gone_at_once(app: holdfast.App) -> None:
     async def look(worker: Any) -> None:
         await _until(lambda: _named(app, "brief"), "the worker")

@@ -65,6 +65,7 @@ def _alive(number: int) -> bool:
 # ---- what comes back ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_arguments_and_result_are_of_their_types_and_made_in_another_process() -> None:
     at = datetime(2030, 1, 31, 9, tzinfo=UTC)
     handle = busy.report.send(at, b"\0\xff")
@@ -74,18 +75,21 @@ def test_arguments_and_result_are_of_their_types_and_made_in_another_process() -
     assert found.pid != os.getpid()
 
 
+@pytest.mark.slow
 def test_a_process_is_kept_and_used_again() -> None:
     handles = busy.whoami.send_many([()] * 5)
     run()
     assert len({handle.result(timeout=0) for handle in handles}) == 1
 
 
+@pytest.mark.slow
 def test_processes_end_with_their_worker() -> None:
     handle = busy.whoami.send()
     run()
     assert gone([handle.result(timeout=0)])
 
 
+@pytest.mark.slow
 def test_a_handler_knows_its_attempt_and_middleware_is_around_it() -> None:
     handle = busy.told.send()
     run(name="w1")
@@ -100,6 +104,7 @@ def test_a_handler_knows_its_attempt_and_middleware_is_around_it() -> None:
     }
 
 
+@pytest.mark.slow
 def test_attributes_of_the_message_reach_the_handler(queue: holdfast.Queue) -> None:
     queue.send(b'{"task":"told","args":{}}', attributes={"about": "tea"})
     [message] = queue.inspect("ready")
@@ -108,6 +113,7 @@ def test_attributes_of_the_message_reach_the_handler(queue: holdfast.Queue) -> N
     assert handle.result(timeout=0)["about"] == "tea"
 
 
+@pytest.mark.slow
 def test_a_step_of_a_flow_runs_in_a_process_and_is_followed_by_the_next() -> None:
     parts = holdfast.group([busy.double.job(n) for n in (1, 2, 3)])
     handle = holdfast.chain(busy.double.job(5), busy.double.job()).send()
@@ -117,12 +123,14 @@ def test_a_step_of_a_flow_runs_in_a_process_and_is_followed_by_the_next() -> Non
     assert group.result(timeout=5) == [2, 4, 6]
 
 
+@pytest.mark.slow
 def test_a_handler_can_send_tasks_from_its_process() -> None:
     handle = busy.passes_on.send(4)
     run()
     assert busy.app.handle(busy.double, handle.result(timeout=0)).result(timeout=0) == 8
 
 
+@pytest.mark.slow
 def test_middleware_in_the_worker_hears_values_and_errors() -> None:
     heard: list[Any] = []
     app = busy.app
@@ -156,6 +164,7 @@ DEATHS = {
 
 
 @pytest.mark.parametrize("how", DEATHS)
+@pytest.mark.slow
 def test_a_process_that_dies_fails_its_attempt_which_is_tried_again(
     how: str, queue: holdfast.Queue
 ) -> None:
@@ -175,6 +184,7 @@ def test_a_process_that_dies_fails_its_attempt_which_is_tried_again(
 
 
 @pytest.mark.parametrize("how", ["sys.exit", "KeyboardInterrupt", "raise"])
+@pytest.mark.slow
 def test_whatever_a_handler_raises_its_process_goes_on(how: str) -> None:
     before = busy.whoami.send()
     handle = busy.at_first.send(how)
@@ -185,6 +195,7 @@ def test_whatever_a_handler_raises_its_process_goes_on(how: str) -> None:
 
 
 @pytest.mark.parametrize("how", DEATHS)
+@pytest.mark.slow
 def test_the_dead_letter_says_how_the_process_ended(how: str, queue: holdfast.Queue) -> None:
     busy.at_first.send(how)
     policy = busy.at_first.definition
@@ -199,6 +210,7 @@ def test_the_dead_letter_says_how_the_process_ended(how: str, queue: holdfast.Qu
     assert DEATHS[how] in dead.json()["history"][0]["error"]
 
 
+@pytest.mark.slow
 def test_the_policy_for_the_class_of_an_exception_is_the_one_that_counts(
     queue: holdfast.Queue,
 ) -> None:
@@ -212,6 +224,7 @@ def test_the_policy_for_the_class_of_an_exception_is_the_one_that_counts(
     assert "child.py" not in dead.death.error
 
 
+@pytest.mark.slow
 def test_outcomes_can_be_raised_in_a_process(queue: holdfast.Queue) -> None:
     busy.says.send("snooze")
     busy.says.send("discard")
@@ -234,6 +247,7 @@ def test_at_the_timeout_the_process_is_killed_with_all_it_started(tmp_path: Path
     assert after.result(timeout=0) == 2
 
 
+@pytest.mark.slow
 def test_cancelling_kills_the_process(tmp_path: Path) -> None:
     handle = busy.linger.send(str(tmp_path))
 
@@ -248,6 +262,7 @@ def test_cancelling_kills_the_process(tmp_path: Path) -> None:
     assert gone(pids(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_lost_lease_kills_the_process(tmp_path: Path, queue: holdfast.Queue) -> None:
     handle = busy.linger.send(str(tmp_path))
 
@@ -260,6 +275,7 @@ def test_a_lost_lease_kills_the_process(tmp_path: Path, queue: holdfast.Queue) -
     asyncio.run(working(busy.app, during, processes=1, lease=1))
 
 
+@pytest.mark.slow
 def test_a_worker_that_stops_waits_for_what_runs_in_a_process(tmp_path: Path) -> None:
     handle = busy.linger.send(str(tmp_path), 1)
 
@@ -270,6 +286,7 @@ def test_a_worker_that_stops_waits_for_what_runs_in_a_process(tmp_path: Path) ->
     assert handle.result(timeout=0) == "done"
 
 
+@pytest.mark.slow
 def test_at_the_deadline_what_runs_is_killed_and_given_back(
     tmp_path: Path, queue: holdfast.Queue
 ) -> None:
@@ -362,6 +379,7 @@ def test_what_has_waited_long_for_a_process_is_given_back(tmp_path: Path) -> Non
         del busy.app.tasks["light"]
 
 
+@pytest.mark.slow
 def test_a_warm_process_costs_well_under_a_millisecond() -> None:
     """Compared with a thread, to hold on a busy machine: the median of many calls of each."""
     from holdfast.worker.processes import Processes

@@ -160,6 +160,7 @@ async def test_a_thread_that_hangs_does_not_keep_others_from_running(app: holdfa
         let_go.set()
 
 
+@pytest.mark.slow
 async def test_a_lost_lease_is_noticed_and_the_handler_told(app: holdfast.App) -> None:
     told: list[str] = []
 
@@ -236,6 +237,7 @@ def test_a_queued_task_can_be_cancelled(app: holdfast.App) -> None:
     assert not ready.cancel()
 
 
+@pytest.mark.slow
 async def test_quiet_finishes_what_runs_and_gives_back_the_rest(app: holdfast.App) -> None:
     let_go = threading.Event()
     runs: list[int] = []
@@ -266,6 +268,7 @@ async def test_quiet_finishes_what_runs_and_gives_back_the_rest(app: holdfast.Ap
 
 
 @pytest.mark.parametrize("how", ["deadline", "now"])
+@pytest.mark.slow
 async def test_what_does_not_end_in_time_is_given_back(app: holdfast.App, how: str) -> None:
     let_go = threading.Event()
 
@@ -369,6 +372,7 @@ def test_what_a_handler_sets_in_its_context_is_its_own(app: holdfast.App, kind: 
 
 
 @pytest.mark.parametrize("retries", [1])
+@pytest.mark.slow
 async def test_a_timeout_is_retried_as_other_failures_are(app: holdfast.App, retries: int) -> None:
     attempts: list[int] = []
 

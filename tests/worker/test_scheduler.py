@@ -300,6 +300,7 @@ def test_a_tick_gives_way_to_one_that_still_waits_where_the_task_is_unique(
     assert len(sent(app)) == 1
 
 
+@pytest.mark.slow
 def test_a_worker_schedules_whichever_queues_it_serves(app: holdfast.App) -> None:
     @app.cron(EVERY_SECOND)
     def tick() -> None: ...

@@ -121,6 +121,7 @@ def shares_of(a: Any, b: Any, weights: tuple[int, int] = (1, 1)) -> list[Share]:
     return [Share(task.definition.queue, w) for task, w in zip((a, b), weights, strict=True)]
 
 
+@pytest.mark.slow
 def test_weights_decide_how_much_of_each_queue_is_done_while_both_have_some(
     app: holdfast.App,
 ) -> None:
@@ -140,6 +141,7 @@ def test_weights_decide_how_much_of_each_queue_is_done_while_both_have_some(
     assert 2 < done["a"] / done["b"] < 4
 
 
+@pytest.mark.slow
 def test_a_queue_of_little_weight_is_not_starved_by_one_that_is_never_empty(
     app: holdfast.App,
 ) -> None:
@@ -165,6 +167,7 @@ def test_strict_does_all_of_the_first_before_any_of_the_second(app: holdfast.App
     assert ran == ["a"] * 50 + ["b"] * 50
 
 
+@pytest.mark.slow
 def test_strict_comes_back_to_the_first_as_soon_as_it_has_something(app: holdfast.App) -> None:
     a, b, ran = two_queues(app)
 
@@ -237,6 +240,7 @@ def test_with_aging_what_has_waited_long_overtakes_what_is_more_urgent(
     assert ran == ["old", "urgent"]
 
 
+@pytest.mark.slow
 def test_tasks_of_a_group_run_one_at_a_time_and_in_order_those_of_others_beside_them(
     app: holdfast.App,
 ) -> None:

@@ -157,6 +157,7 @@ def test_a_signal_to_all_processes_at_once_counts_as_one(
     assert crew.summary == {"wait_apart": _row(done=1), "wait_for": _row(done=1)}
 
 
+@pytest.mark.slow
 def test_a_signal_before_anything_has_started_ends_it_cleanly(start: Start, tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text("import time\ntime.sleep(0.5)\n" + APP)
     crew = start()
@@ -166,6 +167,7 @@ def test_a_signal_before_anything_has_started_ends_it_cleanly(start: Start, tmp_
     assert crew.of("started") == []
 
 
+@pytest.mark.slow
 def test_every_process_has_its_share_and_ends(start: Start, send: Send, began: Began) -> None:
     for _ in range(2):
         send("wait_for", name="never")
@@ -241,6 +243,7 @@ def test_without_their_supervisor_worker_processes_finish_and_end(
     assert queue.stats().acked >= 2
 
 
+@pytest.mark.slow
 def test_a_killed_worker_process_takes_its_own_processes_along(
     start: Start, send: Send, began: Began
 ) -> None:
@@ -300,6 +303,7 @@ def test_a_process_is_replaced_after_so_many_tasks_and_nothing_is_lost(
     assert all(event["expected"] for event in crew.of("ended"))
 
 
+@pytest.mark.slow
 def test_who_asks_for_too_much_memory_fails_and_the_others_go_on(
     start: Start, send: Send, queue: holdfast.Queue
 ) -> None:
@@ -328,6 +332,7 @@ def test_a_process_that_has_filled_up_is_replaced(
     assert crew.summary == {"leaky": _row(done=1)}
 
 
+@pytest.mark.slow
 def test_a_memory_limit_that_the_app_itself_is_past_is_refused(start: Start) -> None:
     crew = start("--memory-limit", "16M")
     assert crew.end() == 64
@@ -404,6 +409,7 @@ def test_without_a_server_it_gives_up_and_says_so(start: Start, tmp_path: Path) 
     assert crew.said.count('"error":{"code":"UNAVAILABLE"') == 1
 
 
+@pytest.mark.slow
 def test_a_password_is_in_no_command_line(start: Start, url: str) -> None:
     crew = start(HOLDFAST_URL=url.replace("unix://", "unix://:secret-word@"))
     wait_until(

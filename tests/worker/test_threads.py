@@ -49,6 +49,7 @@ class Work:
             assert self._come.wait_for(lambda: len(self.outcomes) >= count, DEADLINE), self.outcomes
 
 
+@pytest.mark.slow
 def test_nobody_waits_behind_a_busy_thread_while_there_is_room() -> None:
     # Each piece waits for its partner: two in a row on one thread would never end.
     for _ in range(300):

@@ -123,6 +123,7 @@ async def test_dead_letters_are_chosen_by_what_is_in_them(door_url: str, name: s
         assert (await q.stats()).dead == 2
 
 
+@pytest.mark.slow
 async def test_a_server_that_comes_back_is_found_again(door: Running, url: str, name: str) -> None:
     async with holdfast.connect_async(door.url, retry_for=20) as hf:
         q = hf.queue(name)
@@ -220,6 +221,7 @@ async def test_what_does_not_fit_together_is_refused(
     assert "s3cret" not in str(error.value)
 
 
+@pytest.mark.slow
 async def test_a_send_or_publish_whose_answer_is_lost_is_done_once(
     door: Running, name: str
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from functools import partial
 
+import pytest
+
 from holdfast import AsyncClient, AsyncQueue, Outgoing
 from tests.client.together import after
 
@@ -84,6 +86,7 @@ async def _ack(queue: str, receipt: str, client: AsyncClient) -> None:
     await client.queue(queue).ack(receipt)
 
 
+@pytest.mark.slow
 async def test_the_next_of_a_group_wakes_a_waiter_on_a_sharded_queue(
     hf: AsyncClient, q: AsyncQueue
 ) -> None:

@@ -122,6 +122,7 @@ def test_dead_letters_are_chosen_by_what_is_in_them(door_url: str, name: str) ->
         assert (q.stats()).dead == 2
 
 
+@pytest.mark.slow
 def test_a_server_that_comes_back_is_found_again(door: Running, url: str, name: str) -> None:
     with holdfast.connect(door.url, retry_for=20) as hf:
         q = hf.queue(name)
@@ -217,6 +218,7 @@ def test_what_does_not_fit_together_is_refused(address: str, options: dict[str, 
     assert "s3cret" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_send_or_publish_whose_answer_is_lost_is_done_once(door: Running, name: str) -> None:
     # In what the server says, an id is the answer; the rest is HTTP/2's own.
     with proxied(door.url, answer=rb"\d{13}-\d") as proxy:

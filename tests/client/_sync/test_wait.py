@@ -6,6 +6,8 @@ from __future__ import annotations
 import time
 from functools import partial
 
+import pytest
+
 from holdfast import Client, Outgoing, Queue
 from tests.client.together import after_sync as after
 
@@ -81,6 +83,7 @@ def _ack(queue: str, receipt: str, client: Client) -> None:
     client.queue(queue).ack(receipt)
 
 
+@pytest.mark.slow
 def test_the_next_of_a_group_wakes_a_waiter_on_a_sharded_queue(hf: Client, q: Queue) -> None:
     q.configure(shards=4)
     for n in range(6):

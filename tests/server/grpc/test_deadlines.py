@@ -31,6 +31,7 @@ async def test_a_wait_ends_when_a_message_comes(
         assert [d.body for d in (await waiting).deliveries] == [b"x"]
 
 
+@pytest.mark.slow
 async def test_a_wait_longer_than_the_deadline_answers_empty_handed_before_it(
     served: Opened, direct: AsyncClient, name: str
 ) -> None:
@@ -43,6 +44,7 @@ async def test_a_wait_longer_than_the_deadline_answers_empty_handed_before_it(
     assert await direct.queue(name).receive(wait=2) is not None
 
 
+@pytest.mark.slow
 async def test_the_same_for_observe(served: Opened, direct: AsyncClient, name: str) -> None:
     await direct.topic(name).subscribe(name)
     request = pb.ObserveRequest(consumer=name, wait_ms=60_000)
@@ -99,6 +101,7 @@ async def test_a_call_that_fails_after_it_has_taken_gives_back(
     assert await direct.queue(name).receive(wait=5) is not None
 
 
+@pytest.mark.slow
 async def test_an_answer_is_never_larger_than_a_client_takes_and_the_rest_is_given_back(
     served: Opened, direct: AsyncClient, name: str
 ) -> None:

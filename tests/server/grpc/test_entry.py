@@ -94,6 +94,7 @@ def test_every_method_is_in_the_matrix() -> None:
         assert methods - STREAMS == set(calls) | set(FREE[service])
 
 
+@pytest.mark.slow
 async def test_each_method_with_no_token_a_wrong_one_another_prefix_another_verb_and_the_right_one(
     direct: AsyncClient,
 ) -> None:

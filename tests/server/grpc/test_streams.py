@@ -100,6 +100,7 @@ async def test_a_lease_that_ended_makes_room(
     assert (again[0].id, again[0].receives) == (first[0].id, 2)
 
 
+@pytest.mark.slow
 async def test_an_extended_lease_makes_no_room(
     served: Opened, direct: AsyncClient, name: str
 ) -> None:
@@ -112,6 +113,7 @@ async def test_an_extended_lease_makes_no_room(
     assert await nothing_comes(stream, 0.8)
 
 
+@pytest.mark.slow
 async def test_a_heartbeat_keeps_what_the_stream_holds(
     served: Opened, direct: AsyncClient, name: str
 ) -> None:
@@ -167,6 +169,7 @@ async def test_a_stream_that_waits_holds_nothing_when_it_is_cancelled(
     assert await q.receive(wait=2) is not None
 
 
+@pytest.mark.slow
 async def test_a_slow_reader_does_not_grow_the_server(direct: AsyncClient, name: str) -> None:
     """300 MB wait; the reader reads nothing. What is leased is bounded by the window, and what is
     in the server's hands by a response."""

@@ -29,6 +29,7 @@ def busy(door: Running) -> int:
     return sum(not connection.idle for connection in list(door.door.connections))
 
 
+@pytest.mark.slow
 def test_a_slow_reader_is_not_read_from_and_cannot_grow_memory(
     open_door: OpenDoor, name: str
 ) -> None:
@@ -93,6 +94,7 @@ def test_requests_whose_client_is_gone_before_the_answer_hold_nothing(
     assert ready + taken == 30
 
 
+@pytest.mark.slow
 def test_a_thousand_idle_connections_do_not_slow_the_others(open_door: OpenDoor, name: str) -> None:
     # Both ends of each connection are in this process.
     if files.allow(4096) < 2500:

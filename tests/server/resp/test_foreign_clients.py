@@ -200,6 +200,7 @@ const {{ createClient }} = require('redis');
 
 
 @pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.slow
 def test_node_redis(door: Running, name: str, version: int, tmp_path: Path) -> None:
     modules = _BROUGHT / "node_modules"
     node = program("node")
@@ -243,6 +244,7 @@ def test_the_example_for_redis_cli_runs(door: Running, name: str) -> None:
     assert ran.stdout.split()[-2:] == ["1", "0"]
 
 
+@pytest.mark.slow
 def test_the_example_for_node_runs(door: Running, name: str) -> None:
     node = program("node")
     if not (_BROUGHT / "node_modules/redis").is_dir():

@@ -44,6 +44,7 @@ def read(parser: Parser, parts: list[bytes]) -> list[list[bytes]]:
 
 @given(st.lists(arguments, max_size=8), st.lists(st.integers(0), max_size=20))
 @example([[b"a", b"b\r\nc", b"d"]], [])
+@pytest.mark.slow
 def test_requests_come_out_as_they_went_in_however_they_are_cut(
     requests: list[list[bytes]], cuts: list[int]
 ) -> None:
@@ -75,6 +76,7 @@ def test_byte_by_byte_is_the_same_as_all_at_once(requests: list[list[bytes]]) ->
 
 
 @given(st.lists(arguments, max_size=8), st.lists(st.integers(0), max_size=9))
+@pytest.mark.slow
 def test_it_reads_valid_requests_as_hiredis_does(
     requests: list[list[bytes]], cuts: list[int]
 ) -> None:
@@ -112,6 +114,7 @@ SNIPPETS = st.sampled_from(
 
 @given(st.lists(st.one_of(SNIPPETS, st.binary(max_size=30)), max_size=30))
 @settings(max_examples=600)
+@pytest.mark.slow
 def test_garbage_is_refused_or_waited_out_and_never_kept_beyond_what_came(
     parts: list[bytes],
 ) -> None:

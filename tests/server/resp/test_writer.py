@@ -52,6 +52,7 @@ values = st.recursive(
 
 
 @given(values, st.sampled_from([2, 3]))
+@pytest.mark.slow
 def test_hiredis_reads_back_what_was_written(value: Reply, protocol: int) -> None:
     reader = hiredis.Reader()
     reader.feed(encode(value, protocol))

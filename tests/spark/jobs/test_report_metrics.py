@@ -92,6 +92,7 @@ def test_outcomes_add_up_to_the_messages(made: Made) -> None:
     assert (b["deaths"], b["redriven"], b["buried"]) == (2, 1, 2)
 
 
+@pytest.mark.slow
 def test_percentiles_are_per_queue_per_priority_and_of_all(made: Made) -> None:
     table = _by(metrics.latency(made.lives), "queue", "priority")
     a = table["a", None]
@@ -107,24 +108,28 @@ def test_percentiles_are_per_queue_per_priority_and_of_all(made: Made) -> None:
     assert table[None, None]["messages"] == 103
 
 
+@pytest.mark.slow
 def test_messages_are_counted_by_deliveries(made: Made) -> None:
     table = _by(metrics.attempts(made.lives), "queue", "deliveries")
     assert table["a", 1]["messages"] == 100
     assert {k[1]: row["messages"] for k, row in table.items() if k[0] == "b"} == {1: 2, 2: 1, 3: 1}
 
 
+@pytest.mark.slow
 def test_deliveries_are_counted_by_how_they_ended(made: Made) -> None:
     table = _by(metrics.endings(made.steps), "queue", "ending")
     counts = {k[1]: row["deliveries"] for k, row in table.items() if k[0] == "b"}
     assert counts == {"acked": 3, "nacked": 1, "lease_ended": 1, "buried": 2}
 
 
+@pytest.mark.slow
 def test_failures_keep_the_words_of_the_consumer(made: Made) -> None:
     table = _by(metrics.failures(made.steps), "queue", "ending", "reason")
     assert table["b", "nacked", "boom"]["deliveries"] == 1
     assert table["b", "buried", "bad"]["messages"] == 2
 
 
+@pytest.mark.slow
 def test_dead_letters_tell_deaths_from_those_still_dead(made: Made) -> None:
     table = _by(metrics.dead_letters(made.steps, made.lives), "queue", "reason")
     assert list(table) == [("b", "bad")]
@@ -133,6 +138,7 @@ def test_dead_letters_tell_deaths_from_those_still_dead(made: Made) -> None:
     assert bad["first_at"] == bad["last_at"] == moment(3)
 
 
+@pytest.mark.slow
 def test_the_slowest_come_first(made: Made) -> None:
     found = metrics.slowest(made.lives, 3).toArrow().to_pylist()
     assert [(row["queue"], row["id"], row["total_ms"]) for row in found] == [
@@ -145,6 +151,7 @@ def test_the_slowest_come_first(made: Made) -> None:
 # ---- over time ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_throughput_has_a_row_for_every_second_also_the_quiet_ones(made: Made) -> None:
     assert made.cut.name == "second"
     table = _by(timeline.throughput(made.steps, made.cut), "queue", "bucket")

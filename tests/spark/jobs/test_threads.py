@@ -68,6 +68,7 @@ def test_the_driver_hears_tasks_that_come_after_one_it_could_not_accept(
 # ---- a slot -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_is_counted_after_the_last_look_is_told() -> None:
     class Slot(_Slot):
         """Its thread counts, and ends, when the counts have just been told."""
