@@ -15,12 +15,14 @@ unexport PYTHONDONTWRITEBYTECODE
 
 setup: $(STAMP)
 
-# The stamp is younger than what it was made from, so that a second `make` starts at once.
+# The stamp is younger than what it was made from, so that a second `make` starts at once. The tests are collected
+# once, so that all of them are compiled by one process, and not by each of three at the same time.
 $(STAMP): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV): one to three minutes, most of it Spark (450 MB). Only the first time …"
 	@$(PYTHON) tools/make_venv.py $(VENV)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --upgrade pip
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 || true
 	@touch $@
 
 run: setup
@@ -39,13 +41,13 @@ foreign: setup
 	@$(BIN)/python tools/foreign.py $(VENV)
 	@$(BIN)/python tools/warm_spark.py $(VENV)
 
-# Everything that is promised, in at most twelve minutes on two cores. One test process more than there are
+# Everything that is promised, in at most twelve minutes on two cores. Two test processes more than there are
 # cores, since many tests wait for something; and the checks beside them, since mypy keeps one core busy.
 test: foreign
 	@$(MAKE) --no-print-directory --jobs=2 check all-tests
 
 all-tests:
-	$(PYTEST) -n 3 --dist worksteal $(SHUFFLE)
+	$(PYTEST) -n 4 --dist worksteal $(SHUFFLE)
 
 # The inner loop, in at most ninety seconds: the checks, and all tests that are neither slow nor start Spark,
 # on one server.

@@ -55,6 +55,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 # ---- the whole of it, in small, with our own side ------------------------------------------------
 
 
+@pytest.mark.torture
 @pytest.mark.slow
 def test_a_quick_run_of_our_own_side_measures_everything_it_says(tmp_path: Path) -> None:
     finished = run("--quick", "--only", OURS, "--out", str(tmp_path))

@@ -297,7 +297,7 @@ def test_a_queue_that_another_thread_deletes_can_be_waited_for(
         return got
 
     monkeypatch.setattr(q.transport, "run_after", a_moment)
-    assert q.receive(wait=10) is not None
+    assert q.receive(wait=1) is not None
 
 
 def test_shards_are_looked_at_while_another_thread_empties_them(q: holdfast.Queue) -> None:

@@ -110,7 +110,7 @@ def test_the_clock_steps_forward_and_back(here: Stage) -> None:
 @pytest.mark.parametrize("how", ["exit", "base", "hang", "memory"])
 def test_handlers_misbehave(here: Stage, task: str, how: str) -> None:
     # Whoever takes all memory takes its process with it, and the next one has to start.
-    bad = dict.fromkeys(range(0, TASKS, 300 if how == "memory" else 100), how)
+    bad = dict.fromkeys(range(0, TASKS, 500 if how == "memory" else 100), how)
     # Little more than Python and the app take. Threads of one process share it, and who asked for some while
     # all is taken would fail too: then there is nobody else.
     here.start("--concurrency", "1" if how == "memory" else "20", "--memory-limit", "400M")
