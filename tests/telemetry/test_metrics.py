@@ -218,7 +218,10 @@ def test_two_scrapes_in_a_moment_ask_the_server_once(
 @pytest.mark.slow
 def test_a_scrape_does_not_wait_for_a_server_that_is_away(tmp_path: Path) -> None:
     # Whoever waits for the look waits for an hour.
-    with standalone_server(tmp_path) as server, new_app(server.url, retry_for=3600.0) as app:
+    with (
+        standalone_server(tmp_path, "durable") as server,
+        new_app(server.url, retry_for=3600.0) as app,
+    ):
 
         @app.task
         def waits() -> None: ...
