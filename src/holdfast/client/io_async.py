@@ -17,6 +17,7 @@ from redis.backoff import NoBackoff
 
 from holdfast.client.address import Address
 from holdfast.client.producer import Producer
+from holdfast.client.wire import forget_unsent
 
 __all__ = [
     "Background",
@@ -37,11 +38,32 @@ sleep = asyncio.sleep
 Lock = asyncio.Lock
 stop_iteration = StopAsyncIteration
 
-_KINDS: dict[str, Any] = {
-    "unix": UnixDomainSocketConnection,
-    "tls": SSLConnection,
-    "tcp": Connection,
-}
+
+class _Abrupt:
+    """Closed at once, by redis-py or by us: what was not sent by then never will be. All that we close has
+    either had all its answers, or has failed."""
+
+    async def disconnect(self: Any, *args: Any, **options: Any) -> None:
+        writer = self._writer
+        if writer is not None:
+            forget_unsent(writer.get_extra_info("socket"))
+            writer.transport.abort()  # or it would go on to send what it holds itself
+        await super().disconnect(*args, **options)  # type: ignore[misc]
+
+
+class _Tcp(_Abrupt, Connection):
+    pass
+
+
+class _Tls(_Abrupt, SSLConnection):
+    pass
+
+
+class _Unix(_Abrupt, UnixDomainSocketConnection):
+    pass
+
+
+_KINDS: dict[str, Any] = {"unix": _Unix, "tls": _Tls, "tcp": _Tcp}
 
 
 def connection(address: Address, host: str, port: int, timeout: float) -> Connection:

@@ -13,6 +13,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
 from holdfast.client.address import Address
+from holdfast.client.wire import forget_unsent
 from holdfast.engine.calls import Packed
 from holdfast.message import MessageId
 
@@ -36,11 +37,29 @@ sleep = time.sleep
 Lock = threading.RLock
 stop_iteration = StopIteration
 
-_KINDS: dict[str, Any] = {
-    "unix": UnixDomainSocketConnection,
-    "tls": SSLConnection,
-    "tcp": Connection,
-}
+
+class _Abrupt:
+    """As in `io_async`: what was not sent when it is closed never will be."""
+
+    def disconnect(self: Any, *args: Any, **options: Any) -> None:
+        if self._sock is not None:
+            forget_unsent(self._sock)
+        super().disconnect(*args, **options)  # type: ignore[misc]
+
+
+class _Tcp(_Abrupt, Connection):
+    pass
+
+
+class _Tls(_Abrupt, SSLConnection):
+    pass
+
+
+class _Unix(_Abrupt, UnixDomainSocketConnection):
+    pass
+
+
+_KINDS: dict[str, Any] = {"unix": _Unix, "tls": _Tls, "tcp": _Tcp}
 
 
 def connection(address: Address, host: str, port: int, timeout: float) -> Connection:

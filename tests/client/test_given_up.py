@@ -1,0 +1,72 @@
+"""What a call has not sent when it is given up is never sent: its repetition may be answered by then."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import socket
+from collections.abc import Iterator
+
+import pytest
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from holdfast.client._async.node import AsyncNode
+from holdfast.client._sync.node import Node
+from holdfast.client.address import parse
+
+LARGE = b"x" * (32 << 20)  # more than the kernel holds for one connection
+
+
+class Silent:
+    """A server that takes nothing until it is told to."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self.port: int = listener.getsockname()[1]
+        self.url = f"redis://127.0.0.1:{self.port}"
+
+    def wait_for_somebody(self) -> None:
+        select.select([self._listener], [], [], 10)
+
+    def was_cut_off(self) -> bool:
+        """Read to the end. Did the sender break the connection off, or send all that it still had?"""
+        accepted, _ = self._listener.accept()
+        with accepted:
+            accepted.settimeout(20)
+            try:
+                while accepted.recv(1 << 20):
+                    pass
+            except ConnectionResetError:
+                return True
+            return False
+
+
+@pytest.fixture
+def silent() -> Iterator[Silent]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield Silent(listener)
+
+
+def test_a_connection_that_failed_sends_nothing_more(silent: Silent) -> None:
+    node = Node(parse(silent.url), "127.0.0.1", silent.port, 0.1)
+    with pytest.raises(RedisTimeoutError):
+        node.command("SET", "x", LARGE)
+    assert silent.was_cut_off()
+
+
+async def test_neither_does_one_of_the_asynchronous_client(silent: Silent) -> None:
+    node = AsyncNode(parse(silent.url), "127.0.0.1", silent.port, 0.1)
+    with pytest.raises(RedisTimeoutError):
+        await node.command("SET", "x", LARGE)
+    # While the loop runs: it would go on to send what it holds itself.
+    assert await asyncio.to_thread(silent.was_cut_off)
+
+
+async def test_nor_does_a_send_that_was_cancelled(silent: Silent) -> None:
+    node = AsyncNode(parse(silent.url), "127.0.0.1", silent.port, 10)
+    task = asyncio.create_task(node.command("SET", "x", LARGE))
+    await asyncio.to_thread(silent.wait_for_somebody)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await asyncio.to_thread(silent.was_cut_off)
