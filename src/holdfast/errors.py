@@ -242,6 +242,7 @@ class Corrupt(AcceptTheState):
 _BY_WORD: dict[str, type[HoldfastError]] = {
     cls.code: cls
     for cls in (
+        AnswerLost,
         QueueFull,
         InvalidArgument,
         NoSuchQueue,

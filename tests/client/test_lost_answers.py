@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 import holdfast
-from holdfast import AnswerLost, Client, Outgoing, Queue, Unavailable
+from holdfast import AnswerLost, Client, Delivery, Outgoing, Queue, Unavailable
+from holdfast.engine import calls, tasks
+from holdfast.engine.keys import LimitRef
+from holdfast.engine.tasks import Settlement
 from tests.client.proxy import Proxy, proxied
 from tests.servers import wait_until
 
@@ -58,14 +61,102 @@ def test_ensure_whose_answer_was_lost_still_says_that_it_sent(proxy: Proxy, q: Q
     assert q.stats().sent == 1
 
 
-def test_acks_are_repeated_and_the_message_is_gone(proxy: Proxy, q: Queue) -> None:
-    q.send(b"x")
-    d = q.receive()
-    assert d is not None
+SETTLING: dict[str, tuple[str, Callable[[Delivery], None]]] = {
+    "ack": ("ack", lambda d: d.ack()),
+    "nack": ("nack", lambda d: d.nack(delay=60)),
+    "release": ("nack", lambda d: d.release()),
+    "bury": ("nack", lambda d: d.bury("bad")),
+    "extend": ("extend", lambda d: d.extend(60)),
+}
+
+
+@pytest.mark.parametrize("how", SETTLING)
+def test_a_delivery_settled_by_a_call_whose_answer_was_lost_is_no_lost_lease(
+    proxy: Proxy, q: Queue, how: str
+) -> None:
+    """LeaseLost would say that somebody else has it; it was ourselves."""
+    verb, settle = SETTLING[how]
+    q.send_many([b"a", b"b"])
+    for d in q.receive_many(2):
+        proxy.lose(f"hf1_{verb}".encode(), times=2)
+        settle(d)
+    assert proxy.lost == 4
+    stats = q.stats()
+    done = {"ack": stats.acked, "bury": stats.buried, "extend": stats.extended}
+    assert done.get(how, stats.requeued) == 2
+
+
+def test_a_whole_batch_acked_by_a_call_whose_answer_was_lost_counts_as_acked(
+    proxy: Proxy, q: Queue
+) -> None:
+    q.send_many([b"x"] * 20)
+    held = q.receive_many(20)
     proxy.lose(b"hf1_ack")
-    q.ack(d)
+    assert q.ack_many(held) == held
+    assert q.stats().acked == 20
+
+
+def test_several_acks_that_travel_together_and_are_lost_count_as_acked(
+    proxy: Proxy, q: Queue
+) -> None:
+    q.send_many([b"x"] * 9)
+    batches = [q.receive_many(3)[0].batch for _ in range(3)]
+    proxy.lose(b"hf1_ack")
+    assert q.ack_batches(batches) == [[], [], []]
+    assert q.stats().acked == 9
+
+
+def test_a_worker_learns_that_a_lost_call_settled_its_tasks(proxy: Proxy, hf: Client) -> None:
+    q = hf.queue(f"lost-{secrets.token_hex(4)}")
+    q.send_many([b"a", b"b"])
+    settlements = [Settlement(d.wire, "bury", reason="bad") for d in q.receive_many(2)]
+    proxy.lose(b"hf1_settle")
+    assert hf.transport.run(tasks.settle(q.refs()[0], settlements)) == []
+    assert q.stats().dead == 2
+
+
+def test_settling_that_was_given_up_and_is_run_once_more_is_the_same_call(
+    proxy: Proxy, url: str
+) -> None:
+    """As a worker does, which never gives up: the server had done it before it went away."""
+    with holdfast.connect(proxy.url, retry_for=0) as client:
+        q = client.queue(f"lost-{secrets.token_hex(4)}")
+        q.send(b"x")
+        d = q.receive()
+        assert d is not None
+        call = calls.ack(q.refs()[0], [d.wire])
+        proxy.lose(b"hf1_ack")
+        with pytest.raises(Unavailable):
+            client.transport.run_many([call])
+        assert client.transport.run_many([call]) == [[]]
+
+
+@pytest.mark.parametrize("state", ["delayed", "dead", "leased", "ready"])
+def test_a_message_removed_by_a_call_whose_answer_was_lost_was_there(
+    proxy: Proxy, q: Queue, state: str
+) -> None:
+    mid = q.send(b"x", delay=60 if state == "delayed" else None)
+    if state in ("dead", "leased"):
+        d = q.receive()
+        assert d is not None
+        if state == "dead":
+            d.bury("bad")
+    proxy.lose(b"hf1_find" if state == "ready" else b"hf1_remove")
+    assert q.remove(mid)
     assert proxy.lost == 1
     assert q.stats().total == 0
+
+
+def test_rescheduling_to_now_and_not_hearing_of_it_is_still_done(proxy: Proxy, q: Queue) -> None:
+    mid = q.send(b"x", delay=60)
+    proxy.lose(b"hf1_reschedule")
+    assert q.reschedule(mid, delay=0)
+
+
+def test_what_was_purged_is_counted_though_the_answer_was_lost(proxy: Proxy, q: Queue) -> None:
+    q.send_many([b"x"] * 5)
+    proxy.lose(b"hf1_purge")
+    assert q.purge("ready") == 5
 
 
 def test_what_a_lost_receive_took_comes_back_when_its_lease_ends(proxy: Proxy, q: Queue) -> None:
@@ -77,14 +168,26 @@ def test_what_a_lost_receive_took_comes_back_when_its_lease_ends(proxy: Proxy, q
     assert d.receives == 2
 
 
-def test_a_redrive_whose_answer_was_lost_is_not_repeated(proxy: Proxy, q: Queue) -> None:
+def test_a_redrive_whose_answer_was_lost_moves_no_more_than_was_asked_for(
+    proxy: Proxy, q: Queue
+) -> None:
     q.send_many([b"a", b"b"])
     q.bury_many(q.receive_many(2), "bad")
     proxy.lose(b"hf1_redrive")
-    with pytest.raises(AnswerLost, match=f"the answer to redrive on '{q.name}' was lost") as caught:
-        q.redrive(1)
-    assert "look at stats or inspect to see whether it was done" in str(caught.value)
+    assert len(q.redrive(1)) == 1
     assert q.stats().redriven == 1
+
+
+def test_what_must_not_be_repeated_is_not_when_its_answer_was_lost(
+    proxy: Proxy, hf: Client
+) -> None:
+    limit = LimitRef(f"lost-{secrets.token_hex(4)}")
+    assert hf.transport.run(tasks.permit_rate(limit, 10, 60, 10)).granted == 10
+    proxy.lose(b"hf1_permit")
+    with pytest.raises(AnswerLost, match=f"the answer to permit on '{limit.name}' was lost") as no:
+        hf.transport.run(tasks.unpermit_rate(limit, 10, 60, 4))
+    assert "look at stats or inspect to see whether it was done" in str(no.value)
+    assert hf.transport.run(tasks.permit_rate(limit, 10, 60, 10)).granted == 4
 
 
 def test_a_redrive_over_connections_that_died_meanwhile_is_simply_done(
@@ -182,6 +285,15 @@ def test_subscribing_and_leaving_are_repeated(proxy: Proxy, hf: Client) -> None:
     assert proxy.lost == 4
     assert topic.subscriptions() == []
     assert topic.stats().ready == 1500
+
+
+def test_giving_up_a_subscription_and_not_hearing_of_it_is_having_had_it(
+    proxy: Proxy, hf: Client
+) -> None:
+    topic = hf.topic(f"lost-{secrets.token_hex(4)}")
+    topic.subscribe("a")
+    proxy.lose(b"hf1_unsubscribe")
+    assert topic.unsubscribe("a")
 
 
 def test_what_a_lost_observe_took_comes_back_when_its_lease_ends(proxy: Proxy, hf: Client) -> None:

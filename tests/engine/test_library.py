@@ -71,7 +71,7 @@ def test_a_file_must_define_its_transition(edit: Edit) -> None:
     breaks(
         edit,
         "ack.lua",
-        lambda s: s.replace("function T.ack(keys, args)", "function T.ack(k, a)"),
+        lambda s: s.replace("function T.ack(keys, args, q)", "function T.ack(k, a)"),
         "lua/ack.lua must define T.ack(keys, args)",
     )
 
@@ -129,7 +129,15 @@ def test_every_transition_is_documented_and_registered() -> None:
     assert verbs == sorted(verbs)
     assert {"send", "receive", "ack", "nack", "extend", "recover", "redrive"} <= set(verbs)
     registered = re.findall(r"function_name = 'hf1_(\w+)'", source)
-    assert registered == [*verbs, "version"]
+    assert [name for name in registered if not name.endswith("_named")] == [*verbs, "version"]
+
+
+def test_what_is_named_is_registered_a_second_time(edit: Edit) -> None:
+    registered = re.findall(r"function_name = 'hf1_(\w+)_named'", library.source())
+    assert {"ack", "nack", "extend", "settle", "redrive"} <= set(registered)
+    edit("ack.lua", lambda s: s.replace("  Named  yes\n", ""))
+    fewer = re.findall(r"function_name = 'hf1_(\w+)_named'", library.source())
+    assert set(registered) - set(fewer) == {"ack"}
 
 
 def test_every_key_of_the_catalogue_is_used() -> None:

@@ -43,11 +43,22 @@ class Repeat(Enum):
 
     FREELY = "its effect is the same the second time"
     BY_NAME = "it carries a name by which the engine knows whether it was done"
+    ONCE_NAMED = "the same, but who runs it gives it the name"
     NEVER = "doing it twice would do more than once; the caller must decide"
 
 
+class Caller(Protocol):
+    """One who has a single call under way at a time, and numbers them."""
+
+    name: str
+    number: int
+
+
 class Call(Generic[T]):
-    __slots__ = ("args", "parse", "reads", "ref", "repeat", "verb")
+    """`name`: sender, number and whether it is a repetition, behind the arguments; sends have theirs before
+    them. `caller`: who runs it, until its answer is there."""
+
+    __slots__ = ("args", "caller", "name", "parse", "reads", "ref", "repeat", "verb")
 
     def __init__(
         self,
@@ -65,14 +76,29 @@ class Call(Generic[T]):
         self.parse = parse
         self.repeat = repeat
         self.reads = reads
+        self.name: tuple[str, int, int] | None = None
+        self.caller: Caller | None = None
 
     def command(self) -> tuple[Argument, ...]:
+        if self.name:
+            function = f"{library.NAME}_{self.verb}_named"
+            return ("FCALL", function, 1, self.ref.key, *self.args, *self.name)
         return ("FCALL", f"{library.NAME}_{self.verb}", 1, self.ref.key, *self.args)
+
+    def named(self, by: Caller, again: bool = False) -> Call[T]:
+        """The same call, under its caller's name and number."""
+        call = Call(self.verb, self.ref, self.args, self.parse, Repeat.BY_NAME)
+        call.name = (by.name, by.number, int(again))
+        return call
 
     def again(self) -> Call[T]:
         """The same call, said to be a repetition."""
         if self.repeat is not Repeat.BY_NAME:
             return self
+        if self.name:
+            call = Call(self.verb, self.ref, self.args, self.parse, self.repeat)
+            call.name = (*self.name[:2], 1)
+            return call
         sender, number, _, *rest = self.args
         return Call(self.verb, self.ref, [sender, number, 1, *rest], self.parse, self.repeat)
 
@@ -217,7 +243,7 @@ def batch_receipt(batch: Batch) -> bytes:
 
 
 def ack(ref: QueueRef, receipts: Sequence[bytes]) -> Call[list[int]]:
-    return Call("ack", ref, receipts, replies.positions)
+    return Call("ack", ref, receipts, replies.positions, Repeat.ONCE_NAMED)
 
 
 def nack(
@@ -230,13 +256,13 @@ def nack(
         reason_bytes(text, what),
         *receipts,
     ]
-    return Call("nack", ref, args, replies.positions)
+    return Call("nack", ref, args, replies.positions, Repeat.ONCE_NAMED)
 
 
 def extend(ref: QueueRef, lease: Seconds, receipts: Sequence[bytes]) -> Call[tuple[int, list[int]]]:
     """Answers the new lease end, ms, and the positions of those that were lost."""
     args: list[Argument] = [milliseconds(lease, "lease"), *receipts]
-    return Call("extend", ref, args, lambda reply: (reply[0], reply[1:]))
+    return Call("extend", ref, args, lambda reply: (reply[0], reply[1:]), Repeat.ONCE_NAMED)
 
 
 def gap_us(rate: float | None) -> int:
@@ -255,7 +281,7 @@ def redrive(
 ) -> Call[list[bytes]]:
     """`gap`: as by gap_us. `offset`: how many of this redrive were moved by earlier calls."""
     chosen: list[Argument] = [what] if isinstance(what, int) else ["ids", *what]
-    return Call("redrive", ref, [gap, offset, *chosen], list, Repeat.NEVER)
+    return Call("redrive", ref, [gap, offset, *chosen], list, Repeat.ONCE_NAMED)
 
 
 def state(value: object) -> State:
@@ -298,11 +324,12 @@ def find(
     codec: Codec[Any] | None,
 ) -> Call[Message | tuple[int, int]]:
     args: list[Argument] = [packed_id, source, *cursor, int(remove)]
-    return Call("find", ref, args, lambda reply: replies.sought(reply, ref.shard, codec))
+    repeat = Repeat.ONCE_NAMED if remove else Repeat.FREELY
+    return Call("find", ref, args, lambda reply: replies.sought(reply, ref.shard, codec), repeat)
 
 
 def remove(ref: QueueRef, packed_id: bytes) -> Call[bool]:
-    return Call("remove", ref, [packed_id], bool)
+    return Call("remove", ref, [packed_id], bool, Repeat.ONCE_NAMED)
 
 
 def reschedule(
@@ -311,12 +338,12 @@ def reschedule(
     when = _when(delay, due)
     if not when:
         raise InvalidArgument("give delay or due")
-    return Call("reschedule", ref, [packed_id, when], bool)
+    return Call("reschedule", ref, [packed_id, when], bool, Repeat.ONCE_NAMED)
 
 
 def purge(ref: QueueRef, of: State) -> Call[tuple[int, bool]]:
     """Answers how many went and whether to call again."""
-    return Call("purge", ref, [of], lambda reply: (reply[0], bool(reply[1])))
+    return Call("purge", ref, [of], lambda reply: (reply[0], bool(reply[1])), Repeat.ONCE_NAMED)
 
 
 def pause(ref: QueueRef, until: datetime | Seconds | None) -> Call[int]:

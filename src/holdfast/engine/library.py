@@ -1,7 +1,9 @@
 """Assembles the Lua files into the function library that FUNCTION LOAD takes.
 
 A transition is `lua/<verb>.lua`; it defines `T.<verb>` and opens with a comment that names its
-KEYS, ARGV, Reply, Errors, Cost and, where it has any, Flags. What several share is in
+KEYS, ARGV, Reply, Errors, Cost and, where it has any, Flags. One that is `Named` is registered a second time,
+as `<verb>_named`: the same, with a name behind its arguments by which a repetition is known (`lua/shared/
+memory.lua`). What several share is in
 `lua/shared/`, on one table `HF` (a chunk may have 200 locals, a function 60 upvalues). Key suffixes
 come from `keys.py` as table `K`, default settings from `settings.py`: no Lua file spells either.
 
@@ -29,6 +31,7 @@ REVISION = 4
 
 _SHARED = (
     "queue",
+    "memory",
     "record",
     "fit",
     "note",
@@ -64,21 +67,23 @@ def transitions() -> list[str]:
     return sorted(f.name[:-4] for f in _lua().iterdir() if f.name.endswith(".lua"))
 
 
-def _checked_flags(verb: str, source: str) -> list[str]:
+def _checked_head(verb: str, source: str) -> tuple[list[str], bool]:
+    """Its flags, and whether it can be called under a name."""
     head = re.match(r"--\[\[ (\w+): (.*?)\]\]", source, re.DOTALL)
     if not head or head[1] != verb:
         raise LibraryError(f"lua/{verb}.lua must open with '--[[ {verb}: …'")
     missing = [word for word in _HEADINGS if not re.search(rf"^  {word} ", head[2], re.MULTILINE)]
     if missing:
         raise LibraryError(f"the head of lua/{verb}.lua does not say its {', '.join(missing)}")
-    if f"function T.{verb}(keys, args)" not in source:
+    if not re.search(rf"^function T\.{verb}\(keys, args(, q)?\)$", source, re.MULTILINE):
         raise LibraryError(f"lua/{verb}.lua must define T.{verb}(keys, args)")
     flags = re.search(r"^  Flags  (.*?)\s*$", head[2], re.MULTILINE)
     named = flags[1].split(", ") if flags else []
     if set(named) - _FLAGS:
         raise LibraryError(f"lua/{verb}.lua names unknown flags: {', '.join(named)}")
     # deny-oom is what a function without flags does; spelling it out documents the choice.
-    return [flag for flag in named if flag != "deny-oom"]
+    by_name = re.search(r"^  Named  yes\s*$", head[2], re.MULTILINE) is not None
+    return [flag for flag in named if flag != "deny-oom"], by_name
 
 
 def _check_body(file: str, source: str) -> None:
@@ -120,7 +125,7 @@ def source() -> str:
         parts.append(f"do\n{text}end")
     for verb in transitions():
         text = (_lua() / f"{verb}.lua").read_text("utf-8")
-        flags = _checked_flags(verb, text)
+        flags, by_name = _checked_head(verb, text)
         _check_body(f"lua/{verb}.lua", text)
         parts.append(f"do\n{text}end")
         listed = ", ".join(repr(flag) for flag in flags)
@@ -128,6 +133,11 @@ def source() -> str:
             f"redis.register_function{{ function_name = '{NAME}_{verb}', "
             f"callback = T.{verb}, flags = {{ {listed} }} }}"
         )
+        if by_name:
+            parts.append(
+                f"redis.register_function{{ function_name = '{NAME}_{verb}_named', callback = function("
+                f"keys, args) return HF.by_name('{verb}', keys, args) end, flags = {{ {listed} }} }}"
+            )
     body = "\n".join(parts)
     mark = f"{REVISION}:{hashlib.sha256(body.encode()).hexdigest()[:12]}"
     return (

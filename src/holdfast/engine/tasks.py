@@ -56,7 +56,7 @@ def both_ends(text: str, most: int = MAX_REASON) -> bytes:
 
 def settle(ref: QueueRef, items: Sequence[Settlement]) -> Call[list[int]]:
     """Answers the positions of those whose receipts named no current delivery: nothing was done for
-    these. A repetition finds all of them so."""
+    these."""
     args: list[Argument] = []
     for s in items:
         args += (
@@ -70,12 +70,12 @@ def settle(ref: QueueRef, items: Sequence[Settlement]) -> Call[list[int]]:
             s.result_ttl_ms,
             s.receipt,
         )
-    return Call("settle", ref, args, replies.positions)
+    return Call("settle", ref, args, replies.positions, Repeat.ONCE_NAMED)
 
 
 def unname(ref: QueueRef, receipts: Sequence[bytes]) -> Call[list[int]]:
     """The deliveries' unique names may be used again. Answers the positions of those that were lost."""
-    return Call("unname", ref, receipts, replies.positions)
+    return Call("unname", ref, receipts, replies.positions, Repeat.ONCE_NAMED)
 
 
 class Permit(NamedTuple):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from redis.crc import key_slot
 from redis.exceptions import AskError, MovedError, RedisError, ResponseError
@@ -23,6 +23,7 @@ from holdfast.client._async import readiness
 from holdfast.client._async.node import AsyncNode
 from holdfast.client.address import Address
 from holdfast.client.io_async import Connection, aside, connection, sleep
+from holdfast.client.sender import Sender
 from holdfast.engine.calls import Argument, Call, Repeat
 from holdfast.errors import (
     AnswerLost,
@@ -37,6 +38,15 @@ T = TypeVar("T")
 _TURN = 0.05
 
 _LOST = (RedisConnectionError, RedisTimeoutError, OSError)
+
+
+class Names(Protocol):
+    """Where names for calls come from."""
+
+    senders: list[Sender]
+    """Those that have no call under way."""
+
+    def sender(self) -> Sender: ...
 
 
 class AsyncTransport:
@@ -61,6 +71,8 @@ class AsyncTransport:
         self._turn = 0
         # Brings a server of ours back to life, if that is what is needed.
         self.revive: Callable[[], None] | None = None
+        # Names calls that must not be done twice; without it they have none.
+        self.names: Names | None = None
 
     # ---- where to -------------------------------------------------------------------------
 
@@ -151,8 +163,31 @@ class AsyncTransport:
     # ---- running --------------------------------------------------------------------------
 
     async def run(self, call: Call[T]) -> T:
-        """The call's answer. Raises a HoldfastError; nothing foreign gets out."""
-        return call.parse(await self._run(call))
+        """The call's answer. Raises a HoldfastError; nothing foreign gets out.
+
+        A call that is to be named keeps its name when this fails: run once more, it is a repetition.
+        """
+        if call.repeat is not Repeat.ONCE_NAMED:
+            return call.parse(await self._run(call))
+        answer = await self._run(self._named(call))
+        self._answered(call)
+        return call.parse(answer)
+
+    def _named(self, call: Call[T]) -> Call[T]:
+        """Under a name that no other call has, if it is to have one."""
+        if call.repeat is not Repeat.ONCE_NAMED or self.names is None:
+            return call
+        if call.caller is not None:
+            return call.named(call.caller, again=True)
+        call.caller = self.names.sender()
+        call.caller.number += 1
+        return call.named(call.caller)
+
+    def _answered(self, call: Call[Any]) -> None:
+        """Its name is free for others. Not after an error: it may still be under way somewhere."""
+        caller, call.caller = call.caller, None
+        if caller is not None and self.names is not None:
+            self.names.senders.append(cast("Sender", caller))
 
     async def run_after(self, marker: str, seconds: float, call: Call[T]) -> T:
         """Wait for the marker, up to `seconds`, then run the call: in one round trip, so that a
@@ -195,6 +230,13 @@ class AsyncTransport:
 
         What did not go through in the first round is run again one by one, under the usual rules.
         """
+        named = [self._named(call) for call in calls]
+        answers = await self._run_many(named)
+        for call in calls:
+            self._answered(call)
+        return [call.parse(answer) for call, answer in zip(calls, answers, strict=True)]
+
+    async def _run_many(self, calls: Sequence[Call[Any]]) -> list[Any]:
         by_node: dict[AsyncNode, list[int]] = {}
         if len(calls) > 1:
             for i, call in enumerate(calls):
@@ -217,8 +259,7 @@ class AsyncTransport:
                 i: a for i, a in zip(places, got, strict=True) if not isinstance(a, ResponseError)
             }
         return [
-            call.parse(answers[i] if i in answers else await self._run(call))
-            for i, call in enumerate(calls)
+            answers[i] if i in answers else await self._run(calls[i]) for i in range(len(calls))
         ]
 
     async def command(self, *command: Argument, key: str = "") -> Any:

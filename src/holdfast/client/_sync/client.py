@@ -75,6 +75,7 @@ class Client:
         # Names for calls that must not be done twice; each is used by one call at a time.
         self.senders: list[Sender] = []
         self._me = secrets.token_hex(6)
+        self.transport.names = self
         # What handles of the same queue know in common: how many shards it has, whether it is listed.
         self.shards: dict[str, int] = {}
         self.listed: set[str] = set()

@@ -5,6 +5,7 @@
   Reply  0-based positions of the receipts that named no current delivery
   Errors INVALID
   Cost   O(1) per message
+  Named  yes
   Flags  allow-oom                                                                              ]]
 
 -- A whole batch of messages that are nothing special.
@@ -42,9 +43,9 @@ local function ack_each(q, args)
   return stale, #held
 end
 
-function T.ack(keys, args)
+function T.ack(keys, args, q)
   if #args < 1 then error({ err = 'INVALID give at least one receipt' }) end
-  local q = HF.open(keys[1])
+  q = q or HF.open(keys[1])
   HF.fit_bodies(q)
   local stale, acked = {}, 1
   if not ack_whole(q, args) then stale, acked = ack_each(q, args) end

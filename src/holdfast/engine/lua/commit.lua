@@ -6,6 +6,7 @@
   Reply  how many messages went, 1 if it is done, 0 if the caller must call again
   Errors INVALID, RESERVATION
   Cost   O(1,000); O(1) for each reservation whose messages are nothing special
+  Named  yes
   Flags  allow-oom                                                                              ]]
 
 local LIMIT = 100

@@ -4,7 +4,8 @@
   ARGV   owner, seq, then ids and reasons, alternating
   Reply  how many had not been condemned before
   Errors INVALID, RESERVATION
-  Cost   O(1) per message                                                                       ]]
+  Cost   O(1) per message
+  Named  yes                                                                                    ]]
 
 function T.condemn(keys, args)
   local owner = HF.owner_name(args[1])

@@ -4,6 +4,7 @@
   Reply  the new lease end, then 0-based positions of receipts that named no current delivery
   Errors INVALID
   Cost   O(log leased) per batch where all that is left of a batch is extended, else per message
+  Named  yes
   Flags  allow-oom                                                                              ]]
 
 -- One receipt for a whole batch that is as it was handed out: its deadline moves, and that is all.
@@ -22,9 +23,9 @@ local function extend_whole(q, args, lease_ms)
   return { q.now + lease_ms }
 end
 
-function T.extend(keys, args)
+function T.extend(keys, args, q)
   local lease_ms = HF.integer(args[1], 'lease_ms', 0, HF.FOREVER)
-  local q = HF.open(keys[1])
+  q = q or HF.open(keys[1])
   local whole = extend_whole(q, args, lease_ms)
   if whole then return whole end
   local held, stale = HF.held(q, args, 2)

@@ -6,6 +6,7 @@
   Reply  the message; or cursor and back to go on with, cursor 0 when all has been seen
   Errors INVALID
   Cost   O(1,000) per call
+  Named  yes
   Flags  allow-oom                                                                              ]]
 
 function T.find(keys, args)

@@ -7,15 +7,16 @@
   Reply  0-based positions of the receipts that named no current delivery
   Errors INVALID
   Cost   O(log leased + log delayed) per message
+  Named  yes
   Flags  allow-oom                                                                              ]]
 
-function T.nack(keys, args)
+function T.nack(keys, args, q)
   local action, text = args[1], args[3]
   if action ~= 'release' and action ~= 'retry' and action ~= 'bury' then
     error({ err = 'INVALID action must be release, retry or bury' })
   end
   local delay_ms = HF.integer(args[2], 'delay_ms', 0, HF.FOREVER)
-  local q = HF.open(keys[1])
+  q = q or HF.open(keys[1])
   local held, stale = HF.held(q, args, 4)
   if #held == 0 then return stale end
 

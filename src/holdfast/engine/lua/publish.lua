@@ -3,7 +3,7 @@
   KEYS   topic
   ARGV   as send; a message has no unique name
   Reply  as send
-  Errors INVALID, FULL
+  Errors INVALID, FULL, ANSWERLOST
   Cost   O(messages · subscriptions); an envelope is stored once
   Flags  deny-oom                                                                               ]]
 
@@ -137,12 +137,12 @@ end
 
 function T.publish(keys, args)
   if #args < 5 then error({ err = 'INVALID give at least one message' }) end
-  local reply = HF.answered(keys[1], args)
-  if reply then return reply end
   local t = HF.open(keys[1])
+  local found, reply = HF.known(t, args[1], args[2], args[3])
+  if found then return reply end
   HF.catch_up(t)
   reply = publish(t, args)
   HF.save(t)
-  HF.remember(keys[1], args, reply)
+  HF.remember(keys[1], args[1], args[2], reply)
   return reply
 end

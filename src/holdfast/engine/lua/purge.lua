@@ -5,6 +5,7 @@
   Errors INVALID
   Cost   O(1,000) per call; O(1) for all, but leased ones, where no message has a group, a unique
          name or a listener
+  Named  yes
   Flags  allow-oom                                                                              ]]
 
 local STEP = 1000

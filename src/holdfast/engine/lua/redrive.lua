@@ -4,7 +4,8 @@
          call falls due after (offset + i) · gap_us.
   Reply  the ids moved
   Errors INVALID
-  Cost   O(log dead) per message; at most 1,000 are moved                                       ]]
+  Cost   O(log dead) per message; at most 1,000 are moved
+  Named  yes                                                                                    ]]
 
 function T.redrive(keys, args)
   local gap_us = HF.integer(args[1], 'gap_us', 0, HF.FOREVER)

@@ -4,6 +4,7 @@
   Reply  how many messages went back, 1 if it is done, 0 if the caller must call again
   Errors INVALID
   Cost   O(1,000)
+  Named  yes
   Flags  allow-oom                                                                              ]]
 
 function T.release(keys, args)

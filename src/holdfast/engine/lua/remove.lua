@@ -4,6 +4,7 @@
   Reply  1 if it was there, else 0
   Errors INVALID
   Cost   O(log n)
+  Named  yes
   Flags  allow-oom                                                                              ]]
 
 function T.remove(keys, args)

@@ -4,6 +4,7 @@
   Reply  the due time, or 0 if the message is not delayed
   Errors INVALID
   Cost   O(log delayed)
+  Named  yes
   Flags  allow-oom                                                                              ]]
 
 function T.reschedule(keys, args)

@@ -4,10 +4,10 @@
          when ('' | '+' delay ms | '@' due ms), dedup id or '', envelope; form 'timed': the same with the
          dedup id's own window, in ms (0: the queue's), before the envelope. sender '' keeps no memory
          of the call; else (sender, call) names it, and again = 1 asks for the answer of a call
-         that may have been carried out already.
+         that may have been carried out already (memory.lua).
   Reply  ms and seq of the first new id (the rest count up from it, in order), 1 if somebody waits,
          how many shards the queue has, then position (0-based) and id for each duplicate
-  Errors INVALID, FULL
+  Errors INVALID, FULL, ANSWERLOST
   Cost   O(messages), O(messages · log delayed) for delayed ones
   Flags  deny-oom                                                                               ]]
 
@@ -59,11 +59,11 @@ end
 
 function T.send(keys, args)
   if #args < 5 then error({ err = 'INVALID give at least one message' }) end
-  local reply = HF.answered(keys[1], args)
-  if reply then return reply end
   local q = HF.open(keys[1])
+  local found, reply = HF.known(q, args[1], args[2], args[3])
+  if found then return type(reply) == 'table' and reply or { struct.unpack(HF.ONE, reply) } end
   reply = send_plain(q, args) or send_any(q, args)
   HF.save(q)
-  HF.remember(keys[1], args, reply)
+  HF.remember(keys[1], args[1], args[2], reply)
   return reply
 end

@@ -13,6 +13,7 @@
   Reply  0-based positions of the receipts that named no current delivery; nothing is done for these
   Errors INVALID
   Cost   O(1) per message that is acked or goes to the head, else O(log delayed) or O(log dead)
+  Named  yes
   Flags  allow-oom                                                                              ]]
 
 local STEP = 9
@@ -174,9 +175,9 @@ local function settle_each(q, args, receipts)
   return stale
 end
 
-function T.settle(keys, args)
+function T.settle(keys, args, q)
   local receipts, acks = parse(args)
-  local q = HF.open(keys[1])
+  q = q or HF.open(keys[1])
   HF.fit_bodies(q)
   if acks and ack_whole(q, args, receipts) then
     HF.save(q)

@@ -6,6 +6,7 @@
   Reply  0-based positions of the receipts that named no current delivery
   Errors INVALID
   Cost   O(1) per message
+  Named  yes
   Flags  allow-oom                                                                              ]]
 
 function T.unname(keys, args)

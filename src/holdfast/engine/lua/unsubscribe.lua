@@ -5,6 +5,7 @@
   Reply  1 if it is done, 0 if the caller must call again, -1 if it was not subscribed
   Errors INVALID
   Cost   O(subscriptions + 1,000)
+  Named  yes
   Flags  allow-oom                                                                              ]]
 
 -- A peer of a shared seat goes; the seat stays while others have a place at it.

@@ -6,12 +6,15 @@
   took 10 µs where that of three took 4. A shorter string (written by an older revision) is padded with zeros, so a
   new counter goes to the end.
 
+  `late`: until when every named call must look whether it was made before (memory.lua).
+
   HF.open(base) reads it and the clock; HF.save(q) writes it back, once, last.
   `kinds` remembers which flags messages of this queue ever had, so that the common case need not look
   at each. Times are ms; 0 means none. Adding a field? Also: stats.lua, replies.stats.                   ]]
 
-local STATE = '>' .. 'I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6'
-local SIZE = 29 * 6
+local STATE = '>' .. 'I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6'
+local SIZE = 30 * 6
+local LATE = 29 * 6 + 1
 
 local remembered, how_many = {}, 0
 
@@ -44,7 +47,7 @@ function HF.open(base, now)
   local ms, seq, batch, next, levels, paused_until, waiting, waiting_dead, listening,
     grouped, tokens, tombs, back, clock,
     sent, received, acked, requeued, buried, dead_received, redriven,
-    expired, removed, duplicates, dropped, extended, kinds, leased, reserved = struct.unpack(STATE, s)
+    expired, removed, duplicates, dropped, extended, kinds, leased, reserved, late = struct.unpack(STATE, s)
   -- One constructor: a table that grows field by field is made anew five times on the way.
   local q = {
     base = base, exists = field[1] or field[2], settings = settings_of(field[2]), now = clock,
@@ -54,7 +57,7 @@ function HF.open(base, now)
     sent = sent, received = received, acked = acked, requeued = requeued, buried = buried,
     dead_received = dead_received, redriven = redriven, expired = expired, removed = removed,
     duplicates = duplicates, dropped = dropped, extended = extended, kinds = kinds, leased = leased,
-    reserved = reserved,
+    reserved = reserved, late = late,
   }
   if clock == 0 and now then
     q.now = now
@@ -70,7 +73,7 @@ function HF.save(q)
     q.grouped, q.tokens, q.tombs, q.back, q.clock,
     q.sent, q.received, q.acked, q.requeued, q.buried, q.dead_received, q.redriven,
     q.expired, q.removed, q.duplicates, q.dropped, q.extended, q.kinds, q.leased,
-    q.reserved))
+    q.reserved, q.late))
 end
 
 -- What one plain message more has to know: neither all of the state nor a table, for each string and each table
@@ -86,16 +89,16 @@ function HF.glance(base)
   local ms, seq, levels, waiting, listening, now, sent = struct.unpack(GLANCE, s)
   if now == 0 then now = clock_ms() end
   local settings = text and (remembered[text] or settings_of(text)) or HF.DEFAULTS
-  return s, settings, field[3] or '', now, ms, seq, levels, waiting, listening, sent
+  return s, settings, field[3] or '', now, ms, seq, levels, waiting, listening, sent, struct.unpack('>I6', s, LATE)
 end
 
 -- The state `s` with one message more, the `sent`th, at this level. `last`: whose that was, see intake.lua.
 function HF.save_glance(base, s, ms, seq, levels, level, sent, last)
   local sub, marked = string.sub, HF.with_level(levels, level)
   if marked == levels then
-    s = struct.pack('>I6I6c72I6c84', ms, seq, sub(s, 13, 84), sent, sub(s, 91))
+    s = struct.pack('>I6I6c72I6c0', ms, seq, sub(s, 13, 84), sent, sub(s, 91))
   else
-    s = struct.pack('>I6I6c12I6c54I6c84', ms, seq, sub(s, 13, 24), marked, sub(s, 31, 84), sent, sub(s, 91))
+    s = struct.pack('>I6I6c12I6c54I6c0', ms, seq, sub(s, 13, 24), marked, sub(s, 31, 84), sent, sub(s, 91))
   end
   redis.call('HSET', base, 'state', s, 'last', last)
 end
