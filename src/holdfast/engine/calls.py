@@ -378,6 +378,12 @@ def listen(ref: QueueRef, for_: Seconds) -> Call[int]:
     return Call("listen", ref, [milliseconds(for_, "for_")], int)
 
 
+def stamp(ref: QueueRef) -> Call[int]:
+    """A write that comes after all that this queue was told so far: who waits until a replica has it knows
+    that the replica has the rest too."""
+    return Call("stamp", ref, [], int)
+
+
 def wake(ref: QueueRef) -> Call[bool]:
     return Call("wake", ref, [], bool)
 

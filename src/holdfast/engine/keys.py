@@ -50,6 +50,11 @@ CATALOGUE: dict[str, tuple[str, str, str]] = {
         "string",
         "the same of a single send, once another sender's lies in the queue's hash",
     ),
+    "stamp": (
+        ":ps",
+        "string",
+        "a write for those who wait until replicas have what came before it",
+    ),
     "ledger": (":d:", "list", "rows that one writing task has sent: the task's name is appended"),
     "reservations": (":h", "hash", "owner → how far it is; owner/seq → rows, sealed, since, end"),
     "reserved": (":h:", "list", "messages of one reservation: owner/seq is appended"),

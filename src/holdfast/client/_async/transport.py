@@ -24,7 +24,7 @@ from holdfast.client._async.node import AsyncNode
 from holdfast.client.address import Address
 from holdfast.client.io_async import Connection, aside, connection, sleep
 from holdfast.client.sender import Sender
-from holdfast.engine.calls import Argument, Call, Repeat
+from holdfast.engine.calls import Argument, Call, Repeat, stamp
 from holdfast.errors import (
     AnswerLost,
     HoldfastError,
@@ -367,26 +367,28 @@ class AsyncTransport:
         asking: bool,
     ) -> Any:
         """A call with something before or behind it."""
-        commands: list[tuple[Argument, ...]] = [call.command()]
-        if asking:
-            commands.insert(0, ("ASKING",))
+        before: list[tuple[Argument, ...]] = [("ASKING",)] if asking else []
+        commands = [*before, call.command()]
         replicas = 0 if call.reads else self._replicas
         if replicas:
+            # What was answered from memory wrote nothing, and there would be nothing to wait for.
+            commands += [*before, stamp(call.ref).command()]
             # Shorter than our own time-out: the count must come back, whatever it is.
             commands.append(("WAIT", replicas, int(self._timeout * 800)))
         if after is None:
             answers = await node.exchange(commands, fresh=call.repeat is Repeat.NEVER)
         else:
             answers = await node.exchange_after(*after, commands)
-        confirmed = answers.pop() if replicas else 0
-        if isinstance(answers[-1], RedisError):
-            raise answers[-1]
+        answer = answers[len(before)]
+        if isinstance(answer, RedisError):
+            raise answer
+        confirmed = answers[-1] if replicas and not isinstance(answers[-2], RedisError) else 0
         if confirmed < replicas:
             raise NotReplicated(
                 f"{call.verb} on {call.ref.name!r} is done, but {confirmed} of "
                 f"{replicas} replicas confirmed it in {self._timeout * 0.8:g} s"
             )
-        return answers[-1]
+        return answer
 
     async def connection_to(
         self, key: str, have: Mapping[str, Connection]
