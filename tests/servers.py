@@ -6,7 +6,7 @@ that started it, even by kill -9, and is stopped by its own handle, never by nam
     standalone(tmp)            the URL of one server
     standalone_server(tmp)     the same as a `Server`, to kill -9 and start again
     debian_redis(tmp)          the URL of the redis-server found on PATH, or None
-    cluster(tmp)               [(host, port), …] of the primaries
+    cluster(tmp)               [(host, port), …] of the primaries; cluster_nodes: as `Server`s
     primary_with_replica(tmp)  a `Replicated`, in sync
     sentinel(tmp)              a `Watched`: the same, watched by one Sentinel
 
@@ -139,6 +139,12 @@ class Server:
         with redis.Redis.from_url(self.url, decode_responses=True) as client:
             return client.execute_command(*words)
 
+    def raw(self, *words: str | int) -> Any:
+        """The same, as the server says it."""
+        with redis.Redis.from_url(self.url, decode_responses=True) as client:
+            client.response_callbacks.clear()
+            return client.execute_command(*words)
+
     def info(self, section: str) -> dict[str, Any]:
         answer = self.ask("INFO", section)
         assert isinstance(answer, dict)
@@ -211,6 +217,13 @@ def debian_redis(tmp: Path, durability: str = "fast", **options: str | int) -> I
 @contextmanager
 def cluster(tmp: Path, primaries: int = 3) -> Iterator[list[tuple[str, int]]]:
     """The addresses of a cluster whose every node knows all the slots."""
+    with cluster_nodes(tmp, primaries) as nodes:
+        yield [(HOST, node.port) for node in nodes]
+
+
+@contextmanager
+def cluster_nodes(tmp: Path, primaries: int = 3) -> Iterator[list[Server]]:
+    """The same as servers, to be asked, paused or killed."""
     with ExitStack() as stack:
         nodes = [
             stack.enter_context(
@@ -233,7 +246,7 @@ def cluster(tmp: Path, primaries: int = 3) -> Iterator[list[tuple[str, int]]]:
             nodes[0].ask("CLUSTER MEET", HOST, node.port)
         for node in nodes:
             wait_until(partial(_sees_the_whole_cluster, node, primaries), 30, "the cluster whole")
-        yield [(HOST, node.port) for node in nodes]
+        yield nodes
 
 
 @contextmanager

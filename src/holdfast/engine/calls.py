@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from holdfast import names
-from holdfast.engine import library, replies
+from holdfast.engine import keys, library, replies
 from holdfast.engine.keys import QueueRef
 from holdfast.errors import InvalidArgument
 from holdfast.message import (
@@ -60,6 +60,9 @@ class Call(Generic[T]):
 
     __slots__ = ("args", "caller", "name", "parse", "reads", "ref", "repeat", "verb")
 
+    plain = False
+    """Does the server know it without our functions?"""
+
     def __init__(
         self,
         verb: str,
@@ -101,6 +104,20 @@ class Call(Generic[T]):
             return call
         sender, number, _, *rest = self.args
         return Call(self.verb, self.ref, [sender, number, 1, *rest], self.parse, self.repeat)
+
+
+class Plain(Call[Any]):
+    """A command of the server's own, at the place of a key; it may be repeated."""
+
+    __slots__ = ()
+
+    plain = True
+
+    def __init__(self, key: str, words: Sequence[Argument]) -> None:
+        super().__init__(str(words[0]), keys.at(key), words, lambda reply: reply, reads=True)
+
+    def command(self) -> tuple[Argument, ...]:
+        return tuple(self.args)
 
 
 def _when(delay: Seconds | None, due: datetime | None) -> str:

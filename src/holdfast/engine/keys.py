@@ -118,6 +118,13 @@ class QueueRef:
         return f"QueueRef({self.name!r}, {self.shard})"
 
 
+def at(key: str) -> QueueRef:
+    """Where any key lies."""
+    ref = QueueRef("")
+    ref.name = ref.key = key
+    return ref
+
+
 def reserved_list(ref: QueueRef, owner: str, seq: int) -> str:
     """Where a reservation's messages lie, for those who read ranges of it without a function."""
     return suffixed(ref.key, "reserved", f"{owner}/{seq}")

@@ -24,7 +24,7 @@ from holdfast.client._async.node import AsyncNode
 from holdfast.client.address import Address
 from holdfast.client.io_async import Connection, aside, connection, sleep
 from holdfast.client.sender import Sender
-from holdfast.engine.calls import Argument, Call, Repeat, stamp
+from holdfast.engine.calls import Argument, Call, Plain, Repeat, stamp
 from holdfast.errors import (
     AnswerLost,
     HoldfastError,
@@ -36,6 +36,9 @@ T = TypeVar("T")
 
 # How long one slot of a cluster is watched before it is the next one's turn, seconds.
 _TURN = 0.05
+
+# How often in a row a call is sent elsewhere, or finds no functions, before it waits a while.
+_TURNS = 4
 
 _LOST = (RedisConnectionError, RedisTimeoutError, OSError)
 
@@ -264,28 +267,7 @@ class AsyncTransport:
 
     async def command(self, *command: Argument, key: str = "") -> Any:
         """A plain command that may be repeated, on the node of `key`."""
-        give_up, wait = time.monotonic() + self._retry_for, 0.01
-        while True:
-            last: Exception
-            try:
-                return await (await self._node_for(key)).command(*command)
-            except MovedError as error:
-                node = self._node_at(error.host or self.address.hosts[0][0], error.port)
-                self._slots[error.slot_id] = node
-                continue
-            except AskError as error:
-                # The slot is on its way there; the next round finds it at one place or the other.
-                last = error
-            except ResponseError as error:
-                if not failures.passing(error):
-                    raise failures.translated(error) from error
-                last = error
-            except (*_LOST, Unavailable) as error:
-                if failures.refused(error):
-                    raise failures.translated(error) from error
-                last = error
-            self._forget_places()
-            wait = await self._back_off(wait, give_up, last)
+        return await self._run(Plain(key, command))
 
     def _check_repeat(self, call: Call[Any], error: Exception) -> None:
         if call.repeat is Repeat.NEVER:
@@ -309,13 +291,13 @@ class AsyncTransport:
         if after is not None:
             give_up += after[1]
         node: AsyncNode | None = None
-        asking = False
+        asking, turns = False, 0
         while True:
             last: Exception
             try:
                 if node is None:
                     node = await self._node_for(call.ref.key)
-                if not node.prepared:
+                if not (node.prepared or call.plain):
                     await readiness.prepare(node, self._check)
             except ResponseError as error:
                 if not failures.passing(error):
@@ -332,21 +314,23 @@ class AsyncTransport:
                     # An idle connection may have died unnoticed; what must not be repeated avoids that risk.
                     fresh = call.repeat is Repeat.NEVER
                     return await node.command(*call.command(), fresh=fresh)
-                except MovedError as error:
-                    # Nothing was done: the node that was asked does not serve this slot any more.
-                    node, asking = self._node_at(error.host or node.host, error.port), False
-                    self._slots[error.slot_id] = node
-                    continue
-                except AskError as error:
-                    node, asking = self._node_at(error.host or node.host, error.port), True
-                    continue
+                except (MovedError, AskError) as error:
+                    # Nothing was done: the node that was asked does not serve this slot, or this key.
+                    last, asking = error, isinstance(error, AskError)
+                    node = self._node_at(error.host or node.host, error.port)
+                    if not asking:
+                        self._slots[error.slot_id] = node
+                    # A slot that moves takes two turns; nodes that send us to each other take any number.
+                    if (turns := turns + 1) <= _TURNS:
+                        continue
                 except ResponseError as error:
+                    last = error
                     if failures.no_function(error):
                         node.prepared = False
-                        continue
-                    if not failures.passing(error):
+                        if (turns := turns + 1) <= _TURNS:
+                            continue
+                    elif not failures.passing(error):
                         raise failures.translated(error) from error
-                    last = error
                 except _LOST as error:
                     if failures.refused(error):
                         raise failures.translated(error) from error
@@ -356,7 +340,7 @@ class AsyncTransport:
                         call = call.again()
                     last = error
             self._forget_places()
-            node, asking, after = None, False, None
+            node, asking, after, turns = None, False, None, 0
             wait = await self._back_off(wait, give_up, last)
 
     async def _attempt(
