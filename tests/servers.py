@@ -139,9 +139,9 @@ class Server:
         with redis.Redis.from_url(self.url, decode_responses=True) as client:
             return client.execute_command(*words)
 
-    def raw(self, *words: str | int) -> Any:
+    def raw(self, *words: str | bytes | int) -> Any:
         """The same, as the server says it."""
-        with redis.Redis.from_url(self.url, decode_responses=True) as client:
+        with redis.Redis.from_url(self.url) as client:
             client.response_callbacks.clear()
             return client.execute_command(*words)
 

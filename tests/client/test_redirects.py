@@ -28,7 +28,7 @@ def url_of(nodes: list[Server]) -> str:
 def owner(nodes: list[Server], slot: int) -> tuple[Server, Server]:
     """The node that serves a slot, and another one."""
     for node in nodes:
-        me = node.ask("CLUSTER MYID")
+        me = node.raw("CLUSTER MYID")
         for first, last, primary, *_ in node.raw("CLUSTER", "SLOTS"):
             if first <= slot <= last and primary[2] == me:
                 return node, next(other for other in nodes if other is not node)

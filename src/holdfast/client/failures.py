@@ -35,6 +35,11 @@ def unknown_command(error: Exception) -> bool:
     return "unknown command" in str(error).lower()
 
 
+def on_its_way(error: Exception) -> bool:
+    """The slot is being moved, and the node is right: it is too early to ask others."""
+    return isinstance(error, theirs.TryAgainError)
+
+
 def refused(error: Exception) -> bool:
     """A wrong password and the like: no use in trying again."""
     return isinstance(error, theirs.AuthenticationError | theirs.AuthorizationError)

@@ -82,11 +82,15 @@ class Call(Generic[T]):
         self.name: tuple[str, int, int] | None = None
         self.caller: Caller | None = None
 
-    def command(self) -> tuple[Argument, ...]:
-        if self.name:
-            function = f"{library.NAME}_{self.verb}_named"
-            return ("FCALL", function, 1, self.ref.key, *self.args, *self.name)
-        return ("FCALL", f"{library.NAME}_{self.verb}", 1, self.ref.key, *self.args)
+    def command(self, cluster: bool = False) -> tuple[Argument, ...]:
+        """As it is sent. A cluster is told of a second key, which never exists: while a slot moves key by
+        key, a node then refuses the call (TRYAGAIN) instead of doing half of it on what is left."""
+        function, key, name = f"{library.NAME}_{self.verb}", self.ref.key, self.name or ()
+        if name:
+            function += "_named"
+        if cluster:
+            return ("FCALL", function, 2, key, keys.never(key), *self.args, *name)
+        return ("FCALL", function, 1, key, *self.args, *name)
 
     def named(self, by: Caller, again: bool = False) -> Call[T]:
         """The same call, under its caller's name and number."""
@@ -116,7 +120,7 @@ class Plain(Call[Any]):
     def __init__(self, key: str, words: Sequence[Argument]) -> None:
         super().__init__(str(words[0]), keys.at(key), words, lambda reply: reply, reads=True)
 
-    def command(self) -> tuple[Argument, ...]:
+    def command(self, cluster: bool = False) -> tuple[Argument, ...]:
         return tuple(self.args)
 
 

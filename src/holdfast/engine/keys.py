@@ -118,6 +118,11 @@ class QueueRef:
         return f"QueueRef({self.name!r}, {self.shard})"
 
 
+def never(base_key: str) -> str:
+    """A key of the same slot that never exists: no suffix of the catalogue is like it."""
+    return f"{base_key}:-"
+
+
 def at(key: str) -> QueueRef:
     """Where any key lies."""
     ref = QueueRef("")

@@ -71,6 +71,8 @@ class Transport:
         self._nodes: dict[tuple[str, int], Node] = {}
         self._slots: dict[int, Node] = {}
         self._master: Node | None = None
+        # A cluster, or a server that has turned out to be part of one.
+        self._cluster = address.topology == "cluster"
         self._closed = False
         self._turn = 0
         # Brings a server of ours back to life, if that is what is needed.
@@ -91,7 +93,6 @@ class Transport:
     def _node_for(self, key: str) -> Node:
         if self._closed:
             raise Unavailable("this client is closed; connect again")
-        # Slots are known of a cluster, and of a server that has turned out to be part of one.
         if self.address.topology == "cluster" or (self._slots and key):
             slot = key_slot(key.encode())
             # What others forget meanwhile is good enough for this call.
@@ -202,7 +203,7 @@ class Transport:
         It may end early, also when a connection is lost: whoever waits looks again. A cluster lets
         nobody block on keys of several slots at once, so they are watched in turn there.
         """
-        if self.address.topology == "cluster":
+        if self._cluster:
             by_slot: dict[int, list[str]] = {}
             for marker in markers:
                 by_slot.setdefault(key_slot(marker.encode()), []).append(marker)
@@ -251,7 +252,7 @@ class Transport:
         answers: dict[int, Any] = {}
         for node, places in by_node.items():
             try:
-                got = node.exchange([calls[i].command() for i in places])
+                got = node.exchange([calls[i].command(self._cluster) for i in places])
             except _LOST as error:
                 for i in places:
                     self._check_repeat(calls[i], error)
@@ -310,10 +311,10 @@ class Transport:
                         return self._attempt(node, call, after, asking)
                     # An idle connection may have died unnoticed; what must not be repeated avoids that risk.
                     fresh = call.repeat is Repeat.NEVER
-                    return node.command(*call.command(), fresh=fresh)
+                    return node.command(*call.command(self._cluster), fresh=fresh)
                 except (MovedError, AskError) as error:
                     # Nothing was done: the node that was asked does not serve this slot, or this key.
-                    last, asking = error, isinstance(error, AskError)
+                    last, asking, self._cluster = error, isinstance(error, AskError), True
                     node = self._node_at(error.host or node.host, error.port)
                     if not asking:
                         self._slots[error.slot_id] = node
@@ -336,7 +337,8 @@ class Transport:
                         self._check_repeat(call, error)
                         call = call.again()
                     last = error
-            self._forget_places()
+            if not failures.on_its_way(last):
+                self._forget_places()
             node, asking, after, turns = None, False, None, 0
             wait = self._back_off(wait, give_up, last)
 
@@ -349,11 +351,11 @@ class Transport:
     ) -> Any:
         """A call with something before or behind it."""
         before: list[tuple[Argument, ...]] = [("ASKING",)] if asking else []
-        commands = [*before, call.command()]
+        commands = [*before, call.command(self._cluster)]
         replicas = 0 if call.reads else self._replicas
         if replicas:
             # What was answered from memory wrote nothing, and there would be nothing to wait for.
-            commands += [*before, stamp(call.ref).command()]
+            commands += [*before, stamp(call.ref).command(self._cluster)]
             # Shorter than our own time-out: the count must come back, whatever it is.
             commands.append(("WAIT", replicas, int(self._timeout * 800)))
         if after is None:
