@@ -77,11 +77,16 @@ class AsyncNode:
         return answers
 
     async def exchange_after(
-        self, markers: Sequence[str], seconds: float, commands: Sequence[tuple[Argument, ...]]
+        self,
+        markers: Sequence[str],
+        seconds: float,
+        commands: Sequence[tuple[Argument, ...]],
+        last: tuple[Argument, ...] | None = None,
     ) -> list[Any]:
-        """Block until a marker is there or the time is over, then the same."""
+        """Block until a marker is there or the time is over, then the same. `last`: a command that may
+        block too, so that it is sent when nobody wants to unblock this connection any more."""
         blocking = ("BLPOP", *markers, f"{seconds + 1:.3f}")
-        return (await self._block(blocking, seconds, commands))[1]
+        return (await self._block(blocking, seconds, commands, last))[1]
 
     async def wait_in_list(self, key: str, seconds: float) -> Any:
         """The first element of a list as soon as it has one, or None; the element stays, and so does
@@ -97,6 +102,7 @@ class AsyncNode:
         blocking: tuple[Argument, ...],
         seconds: float,
         commands: Sequence[tuple[Argument, ...]],
+        last: tuple[Argument, ...] | None = None,
     ) -> tuple[Any, list[Any]]:
         """One pipeline: the server goes on with the commands in the moment the blocking one is done.
         The end of the time is ours to watch, since the server looks at its own time-outs only ten
@@ -116,6 +122,9 @@ class AsyncNode:
                 # The commands behind it get the same refusal, and theirs is the one that counts.
                 first = error
             answers = [await self._answer(used) for _ in commands]
+            if last is not None:
+                await heeding(used.send_packed_command(packed_one(last), check_health=False))
+                answers.append(await self._answer(used))
         except BaseException:
             # Closed, the server forgets the commands that wait behind the blocking one.
             await used.disconnect()

@@ -359,12 +359,14 @@ class AsyncTransport:
         if replicas:
             # What was answered from memory wrote nothing, and there would be nothing to wait for.
             commands += [*before, stamp(call.ref).command(self._cluster)]
-            # Shorter than our own time-out: the count must come back, whatever it is.
-            commands.append(("WAIT", replicas, int(self._timeout * 800)))
-        if after is None:
-            answers = await node.exchange(commands, fresh=call.repeat is Repeat.NEVER)
+        # Shorter than our own time-out: the count must come back, whatever it is.
+        confirm = ("WAIT", replicas, int(self._timeout * 800)) if replicas else None
+        if after is not None:
+            answers = await node.exchange_after(*after, commands, confirm)
         else:
-            answers = await node.exchange_after(*after, commands)
+            if confirm:
+                commands.append(confirm)
+            answers = await node.exchange(commands, fresh=call.repeat is Repeat.NEVER)
         answer = answers[len(before)]
         if isinstance(answer, RedisError):
             raise answer
