@@ -58,7 +58,7 @@ class Call(Generic[T]):
     """`name`: sender, number and whether it is a repetition, behind the arguments; sends have theirs before
     them. `caller`: who runs it, until its answer is there."""
 
-    __slots__ = ("args", "caller", "name", "parse", "reads", "ref", "repeat", "verb")
+    __slots__ = ("args", "caller", "lends", "name", "parse", "reads", "ref", "repeat", "verb")
 
     plain = False
     """Does the server know it without our functions?"""
@@ -72,13 +72,18 @@ class Call(Generic[T]):
         repeat: Repeat = Repeat.FREELY,
         *,
         reads: bool = False,
+        lends: bool = False,
     ) -> None:
+        """`reads`: nothing that it does has to outlast the server, so that no replica is waited for.
+        `lends`: what it gives away comes back by itself, so that too few replicas are a warning: what
+        is taken must be handed out, or it would be counted as delivered and seen by nobody."""
         self.verb = verb
         self.ref = ref
         self.args = args
         self.parse = parse
         self.repeat = repeat
         self.reads = reads
+        self.lends = lends
         self.name: tuple[str, int, int] | None = None
         self.caller: Caller | None = None
 
@@ -94,7 +99,7 @@ class Call(Generic[T]):
 
     def named(self, by: Caller, again: bool = False) -> Call[T]:
         """The same call, under its caller's name and number."""
-        call = Call(self.verb, self.ref, self.args, self.parse, Repeat.BY_NAME)
+        call = Call(self.verb, self.ref, self.args, self.parse, Repeat.BY_NAME, lends=self.lends)
         call.name = (by.name, by.number, int(again))
         return call
 
@@ -103,7 +108,7 @@ class Call(Generic[T]):
         if self.repeat is not Repeat.BY_NAME:
             return self
         if self.name:
-            call = Call(self.verb, self.ref, self.args, self.parse, self.repeat)
+            call = Call(self.verb, self.ref, self.args, self.parse, self.repeat, lends=self.lends)
             call.name = (*self.name[:2], 1)
             return call
         sender, number, _, *rest = self.args
@@ -240,13 +245,13 @@ def receive(
     ref: QueueRef, count: int, lease: Lease, wait_ms: int, *, dead: bool = False
 ) -> Call[replies.Received]:
     args = [whole(count, "count", 1, MAX_COUNT), lease_ms(lease), wait_ms]
-    return Call("receive_dead" if dead else "receive", ref, args, replies.received)
+    return Call("receive_dead" if dead else "receive", ref, args, replies.received, lends=True)
 
 
 def recover(ref: QueueRef, count: int, elapsed: Seconds, lease: Lease) -> Call[replies.Received]:
     count = whole(count, "count", 1, MAX_COUNT)
     args = [count, milliseconds(elapsed, "elapsed"), lease_ms(lease)]
-    return Call("recover", ref, args, replies.received)
+    return Call("recover", ref, args, replies.received, lends=True)
 
 
 class Batch(Protocol):
@@ -283,7 +288,14 @@ def nack(
 def extend(ref: QueueRef, lease: Seconds, receipts: Sequence[bytes]) -> Call[tuple[int, list[int]]]:
     """Answers the new lease end, ms, and the positions of those that were lost."""
     args: list[Argument] = [milliseconds(lease, "lease"), *receipts]
-    return Call("extend", ref, args, lambda reply: (reply[0], reply[1:]), Repeat.ONCE_NAMED)
+    return Call(
+        "extend",
+        ref,
+        args,
+        lambda reply: (reply[0], reply[1:]),
+        Repeat.ONCE_NAMED,
+        lends=True,
+    )
 
 
 def gap_us(rate: float | None) -> int:
@@ -392,11 +404,11 @@ def stats(ref: QueueRef) -> Call[replies.Stats]:
 
 def tend(ref: QueueRef, wait_ms: int = 0) -> Call[tuple[bool, int]]:
     """Answers whether a receive would get something, and ms until something falls due or -1."""
-    return Call("tend", ref, [wait_ms], lambda reply: (bool(reply[0]), reply[1]))
+    return Call("tend", ref, [wait_ms], lambda reply: (bool(reply[0]), reply[1]), reads=True)
 
 
 def listen(ref: QueueRef, for_: Seconds) -> Call[int]:
-    return Call("listen", ref, [milliseconds(for_, "for_")], int)
+    return Call("listen", ref, [milliseconds(for_, "for_")], int, reads=True)
 
 
 def stamp(ref: QueueRef) -> Call[int]:
@@ -406,7 +418,7 @@ def stamp(ref: QueueRef) -> Call[int]:
 
 
 def wake(ref: QueueRef) -> Call[bool]:
-    return Call("wake", ref, [], bool)
+    return Call("wake", ref, [], bool, reads=True)
 
 
 def clock(ref: QueueRef, ms: int | None) -> Call[int]:

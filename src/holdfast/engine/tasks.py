@@ -100,7 +100,7 @@ def permit_rate(ref: LimitRef, limit: int, per: Seconds, want: int = 1) -> Call[
         milliseconds(per, "per", least=1),
         whole(want, "want", 1, MAX_COUNT),
     ]
-    return Call("permit", ref, args, _permit)
+    return Call("permit", ref, args, _permit, lends=True)
 
 
 def unpermit_rate(ref: LimitRef, limit: int, per: Seconds, unused: int) -> Call[Permit]:
@@ -112,7 +112,7 @@ def unpermit_rate(ref: LimitRef, limit: int, per: Seconds, unused: int) -> Call[
         milliseconds(per, "per", least=1),
         -whole(unused, "unused", 1, MAX_COUNT),
     ]
-    return Call("permit", ref, args, _permit, Repeat.NEVER)
+    return Call("permit", ref, args, _permit, Repeat.NEVER, lends=True)
 
 
 def _holders(holders: Sequence[str]) -> list[str]:
@@ -132,12 +132,12 @@ def permit_concurrency(
         milliseconds(hold, "hold", least=1),
         *_holders(holders),
     ]
-    return Call("permit", ref, args, _permit)
+    return Call("permit", ref, args, _permit, lends=True)
 
 
 def unpermit(ref: LimitRef, holders: Sequence[str]) -> Call[int]:
     """Answers how many of them held a place."""
-    return Call("unpermit", ref, _holders(holders), int)
+    return Call("unpermit", ref, _holders(holders), int, lends=True)
 
 
 class Joined(NamedTuple):

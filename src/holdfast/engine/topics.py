@@ -49,7 +49,8 @@ def seat(topic: TopicRef, consumer: str, peer: str) -> Call[str]:
 
 
 def touch(topic: TopicRef, consumer: str, peer: str) -> Call[int]:
-    return Call("touch", topic, [consumer_seat(consumer), peer_seat(consumer, peer)], int)
+    args = [consumer_seat(consumer), peer_seat(consumer, peer)]
+    return Call("touch", topic, args, int, reads=True)
 
 
 def observe(
@@ -65,7 +66,7 @@ def observe(
     args: list[Argument] = [consumer_seat(consumer), peer_seat(consumer, peer)]
     args += [whole(count, "count", 1, calls.MAX_COUNT), calls.lease_ms(lease), wait_ms]
     args.append(seat.key.removeprefix(topic.key))
-    return Call("observe", topic, args, replies.received)
+    return Call("observe", topic, args, replies.received, lends=True)
 
 
 def subscriptions(topic: TopicRef) -> Call[list[replies.SubscriptionInfo]]:
@@ -74,4 +75,4 @@ def subscriptions(topic: TopicRef) -> Call[list[replies.SubscriptionInfo]]:
 
 def tend_topic(topic: TopicRef) -> Call[bool]:
     """Answers whether to call again."""
-    return Call("tend_topic", topic, [], bool)
+    return Call("tend_topic", topic, [], bool, reads=True)

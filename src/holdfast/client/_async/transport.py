@@ -8,6 +8,7 @@ the keys of every FCALL.
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -34,11 +35,18 @@ from holdfast.errors import (
 
 T = TypeVar("T")
 
+log = logging.getLogger("holdfast")
+
 # How long one slot of a cluster is watched before it is the next one's turn, seconds.
 _TURN = 0.05
 
 # How often in a row a call is sent elsewhere, or finds no functions, before it waits a while.
 _TURNS = 4
+
+# How long replicas may take to confirm what is only lent, seconds, and for how long nobody waits for them
+# after they did not.
+_LENT = 0.5
+_AGAIN = 10.0
 
 _LOST = (RedisConnectionError, RedisTimeoutError, OSError)
 
@@ -74,6 +82,8 @@ class AsyncTransport:
         self._cluster = address.topology == "cluster"
         self._closed = False
         self._turn = 0
+        # When replicas last did not confirm what was lent.
+        self._in_vain = float("-inf")
         # Brings a server of ours back to life, if that is what is needed.
         self.revive: Callable[[], None] | None = None
         # Names calls that must not be done twice; without it they have none.
@@ -360,7 +370,11 @@ class AsyncTransport:
             # What was answered from memory wrote nothing, and there would be nothing to wait for.
             commands += [*before, stamp(call.ref).command(self._cluster)]
         # Shorter than our own time-out: the count must come back, whatever it is.
-        confirm = ("WAIT", replicas, int(self._timeout * 800)) if replicas else None
+        within = self._timeout * 0.8
+        if call.lends:
+            in_vain = time.monotonic() < self._in_vain + _AGAIN
+            within = min(within, 0.001 if in_vain else _LENT)
+        confirm = ("WAIT", replicas, max(int(within * 1000), 1)) if replicas else None
         if after is not None:
             answers = await node.exchange_after(*after, commands, confirm)
         else:
@@ -372,10 +386,15 @@ class AsyncTransport:
             raise answer
         confirmed = answers[-1] if replicas and not isinstance(answers[-2], RedisError) else 0
         if confirmed < replicas:
-            raise NotReplicated(
+            says = (
                 f"{call.verb} on {call.ref.name!r} is done, but {confirmed} of "
-                f"{replicas} replicas confirmed it in {self._timeout * 0.8:g} s"
+                f"{replicas} replicas confirmed it in {within:g} s"
             )
+            if not call.lends:
+                raise NotReplicated(says)
+            if within > 0.001:
+                self._in_vain = time.monotonic()
+                log.warning("%s; after a failover it may be handed out again", says)
         return answer
 
     async def connection_to(
