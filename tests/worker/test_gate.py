@@ -26,7 +26,7 @@ def records(app: holdfast.App) -> Records:
 
 
 def check_rate(moments: list[float], most: int, per: float) -> None:
-    """No more than the rate and its burst, in whichever window; and made use of, as far as a busy machine can."""
+    """No more than the rate and its burst, in whichever window; and made use of, as a busy machine can."""
     for i, start in enumerate(moments):
         for j in range(i, len(moments)):
             assert j - i + 1 <= most * (1 + (moments[j] - start + SLACK) / per), (i, j)
