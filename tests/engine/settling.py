@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -13,6 +14,15 @@ from holdfast.engine.tasks import Settlement
 from holdfast.message import envelope, parse_receipt
 
 ACTIONS = ["ack", "retry", "snooze", "release", "bury"]
+
+# What can be done with a receipt: those for which it was done.
+SETTLE: dict[str, Callable[[Queue | Subscription, list[Delivery]], list[Delivery]]] = {
+    "ack": lambda q, held: q.ack_many(held),
+    "nack": lambda q, held: q.nack_many(held),
+    "release": lambda q, held: q.release_many(held),
+    "bury": lambda q, held: q.bury_many(held, "why"),
+    "extend": lambda q, held: q.extend_many(held, 99),
+}
 
 
 def receipt(of: Delivery | str) -> tuple[bytes, int]:

@@ -19,7 +19,7 @@ from holdfast import Client, Delivery, Message, Outgoing, Queue
 from tests.clock import START
 from tests.engine.look import ALL, states
 from tests.engine.model import Known, Model
-from tests.engine.settling import ACTIONS, changed, settle
+from tests.engine.settling import ACTIONS, SETTLE, changed, settle
 
 GROUPS = [None, None, "g", "h"]
 LEASE = 20
@@ -36,11 +36,19 @@ class Promises(RuleBasedStateMachine):
     )
     def start(self, max_receives: int, group_limit: int, ttl: int | None) -> None:
         self.q: Queue = self.hf.queue(f"model {next(self.numbers)}")
-        self.q.configure(max_receives=max_receives, group_limit=group_limit, ttl=ttl, lease=LEASE)
+        self.settings: dict[str, Any] = {
+            "max_receives": max_receives,
+            "group_limit": group_limit,
+            "ttl": ttl,
+            "lease": LEASE,
+        }
+        self.q.configure(**self.settings)
         self.q.set_clock(START)
         self.m = Model(max_receives, group_limit)
         self.ttl = ttl
         self.old: list[tuple[Delivery, str]] = []
+        # All that was held of each batch when the queue was deleted.
+        self.batches: list[list[Delivery]] = []
         self.sent = self.acked = self.removed = 0
         self.committed = self.planned = 0
 
@@ -184,13 +192,35 @@ class Promises(RuleBasedStateMachine):
         del self.m.leased[m.id]
 
     @precondition(lambda self: self.old)
-    @rule(data=st.data(), how=st.sampled_from(["ack", "nack", "release", "extend"]))
+    @rule(data=st.data(), how=st.sampled_from(sorted(SETTLE)))
     def use_an_old_receipt(self, data: Any, how: str) -> None:
         delivery, _ = data.draw(st.sampled_from(self.old))
         before = self.q.stats()
-        done = self.q.extend(delivery, 60) if how == "extend" else getattr(self.q, how)(delivery)
-        assert not done
+        assert SETTLE[how](self.q, [delivery]) == []
         assert self.q.stats() == before
+
+    @precondition(lambda self: self.batches)
+    @rule(data=st.data(), how=st.sampled_from(sorted(SETTLE)))
+    def use_a_batch_of_a_deleted_queue(self, data: Any, how: str) -> None:
+        before = self.q.stats()
+        assert SETTLE[how](self.q, data.draw(st.sampled_from(self.batches))) == []
+        assert self.q.stats() == before
+
+    @precondition(lambda self: self.m.leased)
+    @rule()
+    def delete_and_use_again(self) -> None:
+        by_batch: dict[int, list[Delivery]] = {}
+        for m in self.m.leased.values():
+            assert m.delivery is not None
+            self.old.append((m.delivery, m.id))
+            by_batch.setdefault(m.delivery.batch.number, []).append(m.delivery)
+        self.batches += [sorted(held, key=lambda d: d.place) for held in by_batch.values()]
+        self.q.delete()
+        self.q.configure(**self.settings)
+        self.q.set_clock(self.m.now)
+        self.m = Model(self.m.max_receives, self.m.group_limit, self.m.now)
+        self.sent = self.acked = self.removed = 0
+        self.committed = self.planned = 0
 
     @rule(seconds=st.sampled_from([0.001, 1, 4, 5, 10, 19.999, 20, 40]))
     def let_time_pass(self, seconds: float) -> None:

@@ -55,6 +55,11 @@ CATALOGUE: dict[str, tuple[str, str, str]] = {
         "string",
         "a write for those who wait until replicas have what came before it",
     ),
+    "last_numbers": (
+        ":pn",
+        "string",
+        "last id and batch of a queue that was deleted, until the clock is past them",
+    ),
     "ledger": (":d:", "list", "rows that one writing task has sent: the task's name is appended"),
     "reservations": (":h", "hash", "owner → how far it is; owner/seq → rows, sealed, since, end"),
     "reserved": (":h:", "list", "messages of one reservation: owner/seq is appended"),

@@ -24,5 +24,6 @@ function T.delete(keys, args)
   end
   for level = 0, 9 do keys_of[#keys_of + 1] = q.base .. K.ready .. level end
   redis.call('UNLINK', unpack(keys_of))
+  HF.leave_numbers(q)
   return 1
 end

@@ -15,6 +15,16 @@
 HF.BATCH = 1000
 HF.PACK_FROM = 8
 
+-- Batch numbers are a clock: so many a millisecond, and never one that was given before. A mere counter would
+-- start again when a queue is deleted or its server falls back to older data, and a receipt of before would
+-- settle other messages. 48 bits last until the year 2109.
+HF.BATCHES_A_MS = 64
+local LAST = 2 ^ 48 - 2 ^ 32
+
+function HF.next_batch(q)
+  return math.max(q.batch + 1, math.min(HF.real_ms(q) * HF.BATCHES_A_MS, LAST))
+end
+
 local PACKED = 2 ^ 47
 
 function HF.entry_of(q, batch)
@@ -51,7 +61,7 @@ function HF.entry_size(entry)
   return n
 end
 
-function HF.packed_key(q, number) return q.base .. K.packed .. number end
+function HF.packed_key(q, number) return q.base .. K.packed .. string.format('%.0f', number) end
 
 -- The members of `runs` that belong to a packed batch.
 local function runs_of(entry, batch)

@@ -8,7 +8,8 @@
 
   HF.moment and HF.packed_id check arguments that several transitions take.                     ]]
 
-local SKIP = { ready = true, group = true, leased = true, packed = true, last_send = true, last_one = true, stamp = true, ledger = true, events = true,
+local SKIP = { ready = true, group = true, leased = true, packed = true, last_send = true, last_one = true, last_numbers = true, stamp = true, ledger = true,
+  events = true,
   seats = true, seen = true, bodies = true, takers = true, reserved = true, places = true, condemned = true,
   cancelled = true, result = true, gate = true, rate = true, permits = true }
 

@@ -6,7 +6,8 @@
     deadlines  member: batch, 6 bytes; or id, 10 bytes               order of expiry
     settled    batch → how many are out of it, while some are still in
 
-  The batch number is the fence: a receipt is (batch, id), and a later delivery has a later batch.
+  The batch number is the fence: a receipt is (batch, id), and a later delivery has a later batch, also in a
+  queue that was deleted and is used again.
   A receipt of (batch, size) stands for all messages of a batch, in its order.
   Head flags: OWN = this message has a deadline of its own; DEAD = it was a dead letter and goes
   back there; its dead head lies between head and message.                                      ]]
@@ -82,8 +83,9 @@ end
 -- taken as it is; at most 1,000 then. Returns the first batch number; message i is in batch
 -- first + floor((i - 1) / 1000).
 function HF.lease(q, list, lease_ms, dead_ids, loose, from_list)
-  local n, first = #list, q.batch + 1
+  local n, first = #list, HF.next_batch(q)
   local deadline = lease_ms > 0 and q.now + lease_ms or 0
+  q.batch = first - 1
   for from = 1, n, HF.BATCH do
     local part, size = list, math.min(n - from + 1, HF.BATCH)
     if size < n then

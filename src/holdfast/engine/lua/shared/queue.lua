@@ -39,6 +39,23 @@ local function clock_ms()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
+-- The server's time, also where a test has stopped the queue's clock.
+function HF.real_ms(q) return q.clock == 0 and q.now or clock_ms() end
+
+-- A queue that is deleted leaves its last id and batch behind for as long as the clock is not past them, since
+-- neither may be given again. HF.open of a queue that has no state takes them up.
+function HF.leave_numbers(q)
+  local ahead = math.max(q.ms - q.now, math.floor(q.batch / HF.BATCHES_A_MS) - HF.real_ms(q))
+  if q.ms + q.batch > 0 and ahead >= 0 then
+    redis.call('SET', q.base .. K.last_numbers, struct.pack('>I6I4I6', q.ms, q.seq, q.batch), 'PX', ahead + 1)
+  end
+end
+
+local function take_up_numbers(q)
+  local left = redis.call('GET', q.base .. K.last_numbers)
+  if left then q.ms, q.seq, q.batch = struct.unpack('>I6I4I6', left) end
+end
+
 -- `now`: the time, where the caller has asked for it already.
 function HF.open(base, now)
   local field = redis.call('HMGET', base, 'state', 'settings')
@@ -64,6 +81,7 @@ function HF.open(base, now)
   elseif clock == 0 then
     q.now = clock_ms()
   end
+  if not field[1] then take_up_numbers(q) end
   return q
 end
 
