@@ -93,3 +93,24 @@ def test_a_malformed_receipt_is_refused_and_no_other_is_acked(
     with pytest.raises(InvalidArgument, match="a receipt looks like"):
         raw.fcall("ack_text", q.name, receipt, "nonsense")
     assert counts(q) == (0, 0, 1, 0)
+
+
+@pytest.mark.parametrize("action", ["release", "retry", "bury"])
+@pytest.mark.parametrize("form", ["nack", "nack_text"])
+def test_a_reason_that_is_too_long_is_refused_and_nothing_is_given_back(
+    q: Queue, clock: Clock, raw: Raw, form: str, action: str
+) -> None:
+    """A length of 16 bits could not tell it, and what lies behind it would be out of place."""
+    q.configure(journal=True)
+    q.send_many([b"one", b"two"])
+    held = q.receive()
+    assert held is not None
+    receipt: bytes | str = held.wire if form == "nack" else held.receipt
+    for size in (8_001, 65_536, 70_000):
+        with pytest.raises(InvalidArgument, match="must have 0 to 8000 bytes"):
+            raw.fcall(form, q.name, action, "0", "x" * size, receipt)
+    assert counts(q) == (1, 0, 1, 0)
+    raw.fcall(form, q.name, action, "0", "x" * 8_000, receipt)
+    assert q.redrive() == ([held.id] if action == "bury" else [])
+    assert sorted(d.body for d in q.receive_many(10)) == [b"one", b"two"]
+    assert [e.reason for e in q.journal() if e.reason] == ["x" * 8_000]

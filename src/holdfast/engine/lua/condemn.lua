@@ -13,7 +13,7 @@ function T.condemn(keys, args)
   if #args < 4 or #args % 2 == 1 then error({ err = 'INVALID give ids and reasons, alternating' }) end
   for i = 3, #args, 2 do
     HF.packed_id(args[i])
-    if #args[i + 1] < 1 or #args[i + 1] > 8000 then error({ err = 'INVALID a reason must have 1 to 8,000 bytes' }) end
+    HF.check_why(args[i + 1], 1)
   end
   local q = HF.open(keys[1])
   local r = HF.reservation(q, owner, seq)

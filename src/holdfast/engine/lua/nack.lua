@@ -4,6 +4,7 @@
            release  ready again at the head; does not count as a failure
            retry    counts; ready after delay_ms, or dead if it was the last try; text: the error
            bury     counts; dead at once; text: the reason
+         text: at most 8,000 bytes
   Reply  0-based positions of the receipts that named no current delivery
   Errors INVALID
   Cost   O(log leased + log delayed) per message
@@ -16,6 +17,7 @@ function T.nack(keys, args, q)
     error({ err = 'INVALID action must be release, retry or bury' })
   end
   local delay_ms = HF.integer(args[2], 'delay_ms', 0, HF.FOREVER)
+  HF.check_why(text or '')
   q = q or HF.open(keys[1])
   local held, stale = HF.held(q, args, 4)
   if #held == 0 then return stale end

@@ -17,7 +17,6 @@
   Flags  allow-oom                                                                              ]]
 
 local STEP = 9
-local LONGEST = 8000
 local ACTIONS = { ack = true, retry = true, snooze = true, release = true, bury = true }
 
 -- What is said of delivery i starts after args[(i - 1) * STEP]. Checks all of it; the receipts, and whether
@@ -34,9 +33,8 @@ local function parse(args)
     if action ~= 'ack' then
       acks = false
       HF.integer(args[at + 2], 'delay_ms', 0, HF.FOREVER)
-      if #args[at + 3] > LONGEST or #args[at + 4] > LONGEST then
-        error({ err = string.format('INVALID a reason or error may have %d bytes', LONGEST) })
-      end
+      HF.check_why(args[at + 3])
+      HF.check_why(args[at + 4])
       if args[at + 5] ~= '' and not HF.envelope_ok(args[at + 5]) then
         error({ err = 'INVALID a message is not a valid envelope' })
       end

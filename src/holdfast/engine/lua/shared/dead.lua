@@ -1,6 +1,17 @@
 --[[ The dead state: `died` orders dead letters by time of death, `dead` holds them:
 
-    time of death u48, reason u16+…, error u16+…, then the message                             ]]
+    time of death u48, reason u16+…, error u16+…, then the message
+
+  No reason or error is longer than HF.LONGEST: a length that does not fit into its u16 would put everything
+  behind it out of place. Whoever takes one from a caller checks it; whoever stores one cuts it. ]]
+
+HF.LONGEST = 8000
+
+function HF.check_why(text, least)
+  if #text < (least or 0) or #text > HF.LONGEST then
+    error({ err = string.format('INVALID a reason or error must have %d to %d bytes', least or 0, HF.LONGEST) })
+  end
+end
 
 function HF.dead_size(v, at)
   local reason = struct.unpack('>I2', v, at + 6)
@@ -22,6 +33,7 @@ end
 -- own): it is out of the flow.
 function HF.bury(q, records, reason, err, unplaced)
   if #records == 0 then return end
+  reason, err = string.sub(reason, 1, HF.LONGEST), string.sub(err, 1, HF.LONGEST)
   local head = struct.pack('>I6I2', q.now, #reason) .. reason .. struct.pack('>I2', #err) .. err
   local ids, values = {}, {}
   for i = 1, #records do

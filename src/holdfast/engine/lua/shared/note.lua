@@ -14,7 +14,8 @@ function HF.noting(q) return HF.noted(q.settings, q.listening, q.now) end
 
 function HF.note(q, event, records, at, reason, lease_ms)
   if #records == 0 or not HF.noting(q) then return end
-  local parts = { struct.pack('>BI6I6I2', HF.EVENT[event], q.now, lease_ms or 0, #(reason or '')), reason or '' }
+  reason = string.sub(reason or '', 1, HF.LONGEST)
+  local parts = { struct.pack('>BI6I6I2', HF.EVENT[event], q.now, lease_ms or 0, #reason), reason }
   local fixed = type(at) == 'number' and struct.pack('>I6', at) or nil
   for i = 1, #records do
     local r = records[i]
