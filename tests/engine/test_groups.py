@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from holdfast import Outgoing, Queue
+from holdfast.engine import calls
 from tests.clock import Clock
 from tests.engine.look import assert_each_in_one_state, bodies, counts, drain, numbered
-from tests.raw import Raw
+from tests.raw import Raw, key
 
 
 def send_group(q: Queue, group: str, *messages: bytes, priority: int = 0) -> list[str]:
@@ -121,6 +124,41 @@ def test_a_raised_limit_is_grown_into(q: Queue, clock: Clock) -> None:
         assert len(held) <= 3
     assert most == 3
     assert seen == numbered(len(seen))
+
+
+@pytest.mark.parametrize("out", [0, 1, 2, 3])
+def test_a_lowered_limit_holds_for_places_that_were_offered_before(
+    q: Queue, clock: Clock, out: int
+) -> None:
+    q.configure(group_limit=3)
+    send_group(q, "g", *numbered(8))
+    held = q.receive_many(out) if out else []
+    q.configure(group_limit=1)
+    held += q.receive_many(5)
+    assert len(held) == max(out, 1)
+    assert q.receive() is None
+    while held:
+        held.pop(0).ack()
+        held += q.receive_many(5)
+        assert len(held) <= max(out, 1)
+        out = max(out - 1, 1)
+    assert counts(q) == (0, 0, 0, 0)
+
+
+def test_a_limit_lowered_and_raised_again_is_reached_again(q: Queue, clock: Clock) -> None:
+    q.configure(group_limit=3)
+    send_group(q, "g", *numbered(12))
+    q.configure(group_limit=1)
+    [only] = q.receive_many(5)
+    q.configure(group_limit=3)
+    only.ack()
+    most, held = 0, q.receive_many(5)
+    while held:
+        most = max(most, len(held))
+        held.pop(0).ack()
+        held += q.receive_many(5)
+    assert most == 3
+    assert counts(q) == (0, 0, 0, 0)
 
 
 def test_a_lowered_limit_is_kept_once_what_is_out_is_settled(q: Queue, clock: Clock) -> None:
@@ -296,3 +334,80 @@ def test_one_receive_takes_the_heads_of_many_groups(q: Queue, clock: Clock) -> N
     got = drain(q)
     assert len(got) == 100
     assert all(d.body.endswith(b"-1") for d in got)
+
+
+def _bury_by_lease(q: Queue, clock: Clock) -> None:
+    clock.advance(61)
+    q.tend()
+
+
+def _by_settling(action: str, *extra: object) -> Callable[[Queue, Clock], object]:
+    return lambda q, clock: getattr(q, action)(q.inspect("leased")[0].id, *extra)
+
+
+FREES: dict[str, Callable[[Queue, Clock], object]] = {
+    "purge": lambda q, clock: q.purge("leased"),
+    "recover": lambda q, clock: q.recover(1, elapsed=0),
+    "remove": lambda q, clock: q.remove(q.inspect("leased")[0].id),
+    "a lease that ends": _bury_by_lease,
+    "ack": _by_settling("ack"),
+    "nack": _by_settling("nack"),
+    "bury": _by_settling("bury", "why"),
+}
+
+
+@pytest.mark.parametrize("how", FREES)
+def test_whatever_frees_the_next_of_a_group_wakes_who_waits(
+    q: Queue, clock: Clock, raw: Raw, how: str
+) -> None:
+    """Those who wait block at the first shard, wherever the group lies."""
+    q.configure(max_receives=1)
+    group = next(g for g in "abcdefgh" if _shard_of(q, g) == len(q.refs()) - 1)
+    send_group(q, group, b"1", b"2")
+    assert bodies(q.receive_many(2, lease=60)) == [b"1"]
+    q.transport.run_many([calls.tend(ref, 100_000) for ref in q.refs()])
+    assert not raw("EXISTS", key(q, "wake"))
+    FREES[how](q, clock)
+    if how != "a lease that ends" or len(q.refs()) == 1:  # who waits watches the time itself
+        assert raw("EXISTS", key(q, "wake"))
+    assert bodies(q.receive_many(2)) == [b"2"]
+
+
+@pytest.mark.parametrize("how", ["purge", "commit", "release"])
+def test_a_reservation_that_gives_a_group_up_wakes_who_waits(
+    q: Queue, clock: Clock, raw: Raw, how: str
+) -> None:
+    group = next(g for g in "abcdefgh" if _shard_of(q, g) == 0)
+    send_group(q, group, b"1", b"2")
+    q.reserve("reader", 1, [1] * len(q.refs()))
+    q.transport.run_many([calls.tend(ref, 100_000) for ref in q.refs()])
+    assert not raw("EXISTS", key(q, "wake"))
+    if how == "purge":
+        q.purge("reserved")
+    elif how == "commit":
+        q.commit("reader", 1, len(q.refs()))
+    else:
+        q.release_reserved("reader", 1)
+    assert raw("EXISTS", key(q, "wake"))
+
+
+@pytest.mark.parametrize("how", ["purge", "remove"])
+def test_a_delayed_retry_that_goes_wakes_who_waits(
+    q: Queue, clock: Clock, raw: Raw, how: str
+) -> None:
+    send_group(q, "g", b"1", b"2")
+    [held] = q.receive_many(2)
+    held.nack(delay=50)
+    q.transport.run_many([calls.tend(ref, 100_000) for ref in q.refs()])
+    raw("DEL", key(q, "wake"))
+    if how == "purge":
+        q.purge("delayed")
+    else:
+        q.remove(held.id)
+    assert raw("EXISTS", key(q, "wake"))
+
+
+def _shard_of(q: Queue, group: str) -> int:
+    sent = q.send(b"x", group=group)
+    q.remove(sent)
+    return int(sent.split("-")[2]) if sent.count("-") == 2 else 0

@@ -116,6 +116,8 @@ class AsyncKeeping(AsyncShards):
                 while more:
                     count, more = await self.transport.run(calls.purge(ref, state))
                     gone += count
+        if gone:  # which may have been what held a group back
+            await self._wake_home()
         return gone
 
     async def pause(self, until: datetime | Seconds | None = None) -> None:

@@ -92,6 +92,7 @@ class AsyncLooking(AsyncReserving):
         and its reader counts on it: `release_reserved` the reservation first."""
         packed, ref = await self._locate(message_id)
         if await self.transport.run(calls.remove(ref, packed)):
+            await self._wake_home()
             return True
         return await self._find(ref, packed, remove=True) is not None
 

@@ -73,6 +73,8 @@ class AsyncReserving(AsyncShards):
             gone += await self._until_done(
                 reserving.commit(await self.ref(shard), owner, seq, adopt)
             )
+        if gone:  # whose groups go on
+            await self._wake_home()
         return gone
 
     async def release_reserved(self, owner: str, seq: int | None = None) -> int:

@@ -113,6 +113,8 @@ class Keeping(Shards):
                 while more:
                     count, more = self.transport.run(calls.purge(ref, state))
                     gone += count
+        if gone:  # which may have been what held a group back
+            self._wake_home()
         return gone
 
     def pause(self, until: datetime | Seconds | None = None) -> None:

@@ -91,6 +91,7 @@ class Looking(Reserving):
         and its reader counts on it: `release_reserved` the reservation first."""
         packed, ref = self._locate(message_id)
         if self.transport.run(calls.remove(ref, packed)):
+            self._wake_home()
             return True
         return self._find(ref, packed, remove=True) is not None
 

@@ -72,6 +72,8 @@ class Reserving(Shards):
         gone = 0
         for shard in range(shards):
             gone += self._until_done(reserving.commit(self.ref(shard), owner, seq, adopt))
+        if gone:  # whose groups go on
+            self._wake_home()
         return gone
 
     def release_reserved(self, owner: str, seq: int | None = None) -> int:

@@ -4,13 +4,20 @@
   is strict, and groups take turns; messages without a group pay nothing.
 
   slots[group] = tokens offered + messages in flight (a delayed retry counts as in flight, or the
-  next message would overtake it). A token too many finds an empty list and is dropped.         ]]
+  next message would overtake it). A token too many finds an empty list, or more places than the limit
+  by now allows, and is dropped.
+
+  Whatever frees a group's next message offers a token, and so wakes whoever waits.             ]]
+
+-- Groups looked at in one call at most.
+local LOOK = 10000
 
 local function offer(q, group, level, first)
   redis.call(first and 'LPUSH' or 'RPUSH', q.base .. K.ready .. level, string.char(HF.TOKEN) .. group)
   if first then q.back = q.back + 1 end
   q.tokens = q.tokens + 1
   HF.mark_level(q, level)
+  HF.wake(q)
 end
 
 -- New messages at the tail of their groups.
@@ -60,19 +67,21 @@ function HF.group_return(q, r)
 end
 
 -- Take up to `n` waiting messages out of the groups' lists, wherever there are any. Tokens stay: one
--- that finds nothing is dropped.
+-- that finds nothing is dropped. Looks at some 10,000 groups at most, beginning anywhere: a group that is
+-- empty by now stays among them while it has a place, and must not be what every call begins with.
 function HF.groups_take(q, n)
-  local taken, cursor = {}, '0'
+  local taken, cursor, looked, rounds = {}, redis.call('TIME')[2], 0, 0
   repeat
     local page = redis.call('HSCAN', q.base .. K.slots, cursor, 'COUNT', 100)
-    cursor = page[1]
+    cursor, looked = page[1], looked + 1 + #page[2] / 2
+    if cursor == '0' then rounds = rounds + 1 end
     for i = 1, #page[2], 2 do
       local key = q.base .. K.group .. page[2][i]
       local part = #taken < n and redis.call('LRANGE', key, 0, n - #taken - 1) or {}
       for j = 1, #part do taken[#taken + 1] = part[j] end
       if #part > 0 then redis.call('LTRIM', key, #part, -1) end
     end
-  until #taken >= n or cursor == '0'
+  until #taken >= n or looked >= LOOK or rounds == 2
   q.grouped = q.grouped - #taken
   return taken
 end

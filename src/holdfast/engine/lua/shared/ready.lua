@@ -62,14 +62,15 @@ function HF.ready_push(q, records, first)
   end
 end
 
-local function new_pick()
-  return { records = {}, n = 0, expired = {}, examined = 0, used = {}, groups = {}, held = {}, idle = {}, unfinished = {},
+-- Entries examined in one call at most beyond those asked for: a long run of expired messages, tombstones or
+-- tokens of empty groups must not hold the server.
+local SLACK = 5000
+
+local function new_pick(count, whole)
+  return { whole = whole and count, most = count + SLACK,
+    records = {}, n = 0, expired = {}, examined = 0, used = {}, groups = {}, places = {}, held = {}, idle = {}, unfinished = {},
     tombs = 0, tokens = 0, from_groups = 0 }
 end
-
--- Entries examined in one call at most beyond those asked for: a long run of expired messages or
--- tombstones must not hold the server.
-local SLACK = 5000
 
 local function keep(q, pick, r)
   pick.examined = pick.examined + 1
@@ -82,16 +83,24 @@ local function keep(q, pick, r)
   return true
 end
 
+-- A token finds nothing to stand for: its place is given up.
+local function give_up(pick, group)
+  pick.idle[#pick.idle + 1], pick.examined = group, pick.examined + 1
+  pick.places[group] = pick.places[group] - 1
+end
+
 -- A token stands for the first message of its group that has not expired; to one who takes a group
--- whole, for all that there is room for.
+-- whole, for all that there is room for. One that was offered while the limit was higher stands for nothing.
 local function redeem(q, pick, group)
   pick.tokens = pick.tokens + 1
-  local from, held = pick.examined, false
-  while pick.examined - from < SLACK do
+  pick.places[group] = pick.places[group] or tonumber(redis.call('HGET', q.base .. K.slots, group) or 0)
+  if pick.places[group] > q.settings.group_limit then return give_up(pick, group) end
+  local most, held = math.max(pick.most, pick.examined + 1), false
+  while pick.examined < most do
     local at = pick.groups[group] or 0
     local r = redis.call('LINDEX', q.base .. K.group .. group, at)
     if not r then
-      if not held then pick.idle[#pick.idle + 1] = group end
+      if not held then give_up(pick, group) end
       return
     end
     pick.groups[group] = at + 1
@@ -119,12 +128,11 @@ local function consider(q, pick, entry)
 end
 
 local function pick_by_level(q, count, highest_first, whole)
-  local pick = new_pick()
-  pick.whole = whole and count
+  local pick = new_pick(count, whole)
   local plain = HF.ready_is_plain(q)
   for _, level in ipairs(marked(q, highest_first)) do
     local key, at = q.base .. K.ready .. level, 0
-    while pick.n < count and pick.examined < count + SLACK do
+    while pick.n < count and pick.examined < pick.most do
       local want = math.min(count - pick.n, 1000)
       local entries = redis.call('LRANGE', key, at, at + want - 1)
       local seen = #entries
@@ -133,7 +141,7 @@ local function pick_by_level(q, count, highest_first, whole)
       else
         for i = 1, #entries do
           consider(q, pick, entries[i])
-          if pick.n >= count then
+          if pick.n >= count or pick.examined >= pick.most then
             seen = i
             break
           end
@@ -151,8 +159,7 @@ end
 -- With aging, a message gains one level for each `aging_ms` it has waited. Heads of all levels are
 -- merged by that; within a level the order stays.
 local function pick_by_age(q, count, whole)
-  local pick, heads, levels = new_pick(), {}, marked(q, true)
-  pick.whole = whole and count
+  local pick, heads, levels = new_pick(count, whole), {}, marked(q, true)
   local page = math.min(count, 1000)
   local function head_of(level)
     local h = heads[level]
@@ -173,7 +180,7 @@ local function pick_by_age(q, count, whole)
     return level + math.floor((q.now - (struct.unpack('>I6', entry))) / q.settings.aging_ms)
   end
   for _, level in ipairs(levels) do heads[level] = { list = {}, at = 0, passed = 0 } end
-  while pick.n < count and pick.examined < count + SLACK do
+  while pick.n < count and pick.examined < pick.most do
     local best, best_rank
     for _, level in ipairs(levels) do
       local h, entry = heads[level], head_of(level)
@@ -201,7 +208,7 @@ function HF.ready_pick(q, count, whole)
 end
 
 -- The oldest of the lowest priority: what gives way when the queue is full.
-function HF.ready_pick_oldest(q, count) return pick_by_level(q, count, false) end
+function HF.ready_pick_oldest(q, count, whole) return pick_by_level(q, count, false, whole) end
 
 -- Take away what was picked. Call after it is safe elsewhere.
 function HF.ready_drop(q, pick)

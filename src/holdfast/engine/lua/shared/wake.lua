@@ -6,10 +6,10 @@
   Rejected: publish to all waiters, which wakes a crowd for one message.                        ]]
 
 function HF.wake(q)
-  if q.waiting > q.now and (q.unmarked or redis.call('EXISTS', q.base .. K.wake) == 0) then
-    redis.call('RPUSH', q.base .. K.wake, '1')
-    q.unmarked = false
-  end
+  -- Once a call: a marker that lies there is not taken before the call is over.
+  if q.waiting <= q.now or q.woken then return end
+  if q.unmarked or redis.call('EXISTS', q.base .. K.wake) == 0 then redis.call('RPUSH', q.base .. K.wake, '1') end
+  q.woken = true
 end
 
 function HF.wake_dead(q)
