@@ -248,9 +248,14 @@ def receive(
     return Call("receive_dead" if dead else "receive", ref, args, replies.received, lends=True)
 
 
-def recover(ref: QueueRef, count: int, elapsed: Seconds, lease: Lease) -> Call[replies.Received]:
+def recover(
+    ref: QueueRef, count: int, elapsed: Seconds, lease: Lease, below: int = 0
+) -> Call[replies.Received]:
+    """To be called again where it answers `more`, with the first batch that it gave as `below`."""
     count = whole(count, "count", 1, MAX_COUNT)
     args = [count, milliseconds(elapsed, "elapsed"), lease_ms(lease)]
+    if below:
+        args.append(below)
     return Call("recover", ref, args, replies.received, lends=True)
 
 

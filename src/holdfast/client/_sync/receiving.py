@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _LOOK_AGAIN = 10.0
 # What is known of which shards hold something is good for this long, seconds.
 _HINTS_LAST = 0.05
+# Calls in which one recover passes over deliveries that die, some 1,000 each.
+_PASS_OVER = 20
 
 
 class Receiving(Shards):
@@ -53,7 +55,10 @@ class Receiving(Shards):
             return [self.receive_many(count, lease=lease) for _ in range(rounds)]
         takes = [self._receive_call(refs[0], count, lease, 0, dead=False) for _ in range(rounds)]
         answers = self.transport.run_many(takes)
-        return [self._take(refs[0], reply, dead=False) for reply in answers]
+        got = [self._take(refs[0], reply, dead=False) for reply in answers]
+        if not any(got) and answers[-1].more:
+            got[0] = self.receive_many(count, lease=lease)
+        return got
 
     def receive_dead(
         self, count: int = 1, *, wait: Seconds = 0, lease: Lease = None
@@ -110,14 +115,14 @@ class Receiving(Shards):
                     call = self._receive_call(ref, count - len(got), lease, wait_ms, dead)
                     reply = self.transport.run(call)
                     got += self._take(ref, reply, dead)
-                    if got or not reply.records:  # else all were corrupt: go on to the next
+                    # Nothing although there is more: all were corrupt, or the engine has done a bounded
+                    # piece of what it must do before it hands anything out. It is not empty.
+                    if got or not (reply.records or reply.more):
                         break
                 if reply.next_ms >= 0:
                     next_ms = reply.next_ms if next_ms < 0 else min(next_ms, reply.next_ms)
                 if len(got) >= count:
                     break
-                if reply.more and not got:
-                    next_ms = 0
             return got, next_ms
         return self._look_around(refs, count, lease, wait_ms)
 
@@ -129,40 +134,42 @@ class Receiving(Shards):
         All are asked at once whether they do; what they say is used for a moment, so that a busy
         queue costs one round trip a receive and an idle shard none, and none is overlooked.
         """
-        next_ms = -1
-        # Only ever replaced as a whole: another thread may be at it too. It is a hint, and may be late.
-        full = self._full
-        fresh = not full or time.monotonic() - self._looked > _HINTS_LAST
-        if fresh:
-            answers = self.transport.run_many([calls.tend(ref, wait_ms) for ref in refs])
-            full = [shard for shard, (ready, _) in enumerate(answers) if ready]
-            self._looked = time.monotonic()
-            due = [ms for _, ms in answers if ms >= 0]
-            next_ms = min(due, default=-1)
-        if not full:
-            self._full = full
-            return [], next_ms
-        self._turn += 1
-        turn = self._turn % len(full)
-        chosen = (full[turn:] + full[:turn])[:count]
-        share, extra = divmod(count, len(chosen))
-        parts = [
-            calls.receive(refs[shard], share + (i < extra), lease, 0)
-            for i, shard in enumerate(chosen)
-        ]
-        got: list[Delivery] = []
-        came, emptied = False, set()
-        for shard, reply in zip(chosen, self.transport.run_many(parts), strict=True):
-            came = came or bool(reply.records)
-            if not reply.more:
-                emptied.add(shard)
-            got += self._take(refs[shard], reply, dead=False)
-        if not got and (came or not fresh):
-            # All were corrupt, or somebody else was faster there: look at the others too.
-            self._full = []
-            return self._look_around(refs, count, lease, wait_ms)
-        self._full = full = [shard for shard in full if shard not in emptied]
-        return got, 0 if full else next_ms
+        while True:
+            next_ms = -1
+            # Only ever replaced as a whole: another thread may be at it too. It is a hint, and may be late.
+            full = self._full
+            fresh = not full or time.monotonic() - self._looked > _HINTS_LAST
+            if fresh:
+                answers = self.transport.run_many([calls.tend(ref, wait_ms) for ref in refs])
+                full = [shard for shard, (ready, _) in enumerate(answers) if ready]
+                self._looked = time.monotonic()
+                due = [ms for _, ms in answers if ms >= 0]
+                next_ms = min(due, default=-1)
+            if not full:
+                self._full = full
+                return [], next_ms
+            self._turn += 1
+            turn = self._turn % len(full)
+            chosen = (full[turn:] + full[:turn])[:count]
+            share, extra = divmod(count, len(chosen))
+            parts = [
+                calls.receive(refs[shard], share + (i < extra), lease, 0)
+                for i, shard in enumerate(chosen)
+            ]
+            got: list[Delivery] = []
+            again, emptied = not fresh, set()
+            for shard, reply in zip(chosen, self.transport.run_many(parts), strict=True):
+                again = again or bool(reply.records) or reply.more
+                if not reply.more:
+                    emptied.add(shard)
+                got += self._take(refs[shard], reply, dead=False)
+            if not got and again:
+                # All were corrupt, somebody else was faster there, or the engine is at it, a piece a call:
+                # look at the others too.
+                self._full = []
+                continue
+            self._full = full = [shard for shard in full if shard not in emptied]
+            return got, 0 if full else next_ms
 
     def _take(self, ref: QueueRef, reply: replies.Received, dead: bool) -> list[Delivery]:
         """Deliveries out of a reply. A message that is not as it was sent goes to the dead letters
@@ -183,14 +190,20 @@ class Receiving(Shards):
 
     def recover(self, count: int, *, elapsed: Seconds, lease: Lease = None) -> list[Delivery]:
         """Take over up to `count` deliveries that have been in hand for `elapsed` or longer, oldest
-        first. Each counts as failed once more; those past max_receives become dead letters."""
+        first. Each counts as failed once more; those past max_receives become dead letters, some 20,000
+        of them in one call at most: where there are more, call again."""
         got: list[Delivery] = []
         whole(count, "count", 1, calls.MAX_COUNT)
         for ref in self._shards():
-            reply = self.transport.run(calls.recover(ref, count - len(got), elapsed, lease))
-            got += self._take(ref, reply, dead=False)
-            if len(got) >= count:
-                break
+            more, below, calls_left = len(got) < count, 0, _PASS_OVER + count // 1000
+            while more:
+                call = calls.recover(ref, count - len(got), elapsed, lease, below)
+                reply = self.transport.run(call)
+                below = below or reply.first
+                got += self._take(ref, reply, dead=False)
+                calls_left -= 1
+                more = reply.more and len(got) < count and calls_left > 0
+        self._wake_home()  # one that died may have held its group back
         return got
 
     def consume(

@@ -76,14 +76,18 @@ local function ready(q, start, count, group, cursor)
 end
 
 local function leased(q, start, count, cursor)
-  local reply, skip, got = { q.now, q.leased, 0, -1 }, start, 0
+  local reply, skip, got, looked = { q.now, q.leased, 0, -1 }, start, 0, 0
   local entries = redis.call('ZRANGE', q.base .. K.batches, cursor, cursor + 999, 'WITHSCORES')
   for e = 1, #entries, 2 do
     local entry, batch = entries[e], struct.pack('>I6', tonumber(entries[e + 1]))
     local left = HF.entry_size(entry) - tonumber(redis.call('HGET', q.base .. K.settled, batch) or 0)
     if skip >= left then
       skip = skip - left
+    elseif looked >= LOOK then
+      reply[3], reply[4] = skip, cursor + (e - 1) / 2
+      return reply
     else
+      looked = looked + HF.entry_size(entry)
       local passed, ids, values = 0, HF.values_of(q, entry, batch)
       local delivered, ends = HF.entry_time(entry), redis.call('ZSCORE', q.base .. K.deadlines, batch)
       for i, v in ipairs(values) do

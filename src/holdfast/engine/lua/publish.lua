@@ -10,20 +10,20 @@
 -- The seats that get new messages. A broadcast peer that has been silent for too long does not, unless its
 -- consumer would be left without any.
 local function takers_of(t)
-  local list, of, seen = {}, {}, nil
+  local list, of, several, tails = {}, {}, {}, {}
   for _, seat in ipairs(HF.seats(t.base)) do
     if seat.state == HF.ACTIVE then
       list[#list + 1] = seat
       of[seat.consumer] = (of[seat.consumer] or 0) + 1
     end
   end
-  local awake = {}
   for _, seat in ipairs(list) do
-    if of[seat.consumer] > 1 then
-      seen = seen or HF.last_seen(t.base)
-      seat.away = t.now - (seen[seat.tail] or seat.since) > t.settings.peer_timeout_ms
-      if not seat.away then awake[seat.consumer] = true end
-    end
+    if of[seat.consumer] > 1 then several[#several + 1], tails[#tails + 1] = seat, seat.tail end
+  end
+  local awake, seen = {}, HF.seen_at(t.base, tails)
+  for i, seat in ipairs(several) do
+    seat.away = t.now - (seen[i] or seat.since) > t.settings.peer_timeout_ms
+    if not seat.away then awake[seat.consumer] = true end
   end
   local chosen = {}
   for _, seat in ipairs(list) do

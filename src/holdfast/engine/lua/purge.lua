@@ -8,7 +8,8 @@
   Named  yes
   Flags  allow-oom                                                                              ]]
 
-local STEP = 1000
+-- Messages that go in one call, about; of how many batches; and places in these that are looked at at most.
+local STEP, PAGE, LOOK = 1000, 1000, 10000
 
 local function gone(q, records, placed)
   q.removed = q.removed + #records
@@ -35,11 +36,20 @@ function purge.ready(q, simple)
     q.levels, q.tombs = 0, 0
     return at_once(q, count, unpack(lists))
   end
-  -- First what waits behind the tokens; a token that finds nothing gives its place up by itself.
-  if q.grouped > 0 then return gone(q, HF.groups_take(q, STEP), false), 1 end
-  local pick = HF.ready_pick_oldest(q, STEP)
-  HF.ready_drop(q, pick)
-  return gone(q, pick.records, true), HF.ready_any(q) and 1 or 0
+  local n = 0
+  if HF.ready_any(q) then
+    -- With a token go all that wait behind it, and its place.
+    local pick = HF.ready_pick_oldest(q, STEP, true)
+    HF.ready_drop(q, pick)
+    for group, places in pairs(pick.held) do
+      for _ = 1, places do HF.group_settle(q, group) end
+    end
+    n = gone(q, pick.records, false)
+  elseif q.grouped > 0 then
+    -- What waits behind those that are in flight.
+    n = gone(q, HF.groups_take(q, STEP), false)
+  end
+  return n, (q.grouped > 0 or HF.ready_any(q)) and 1 or 0
 end
 
 function purge.delayed(q, simple)
@@ -57,11 +67,12 @@ function purge.delayed(q, simple)
 end
 
 function purge.leased(q)
-  local held, records, dead = {}, {}, {}
-  local entries = redis.call('ZRANGE', q.base .. K.batches, 0, STEP - 1, 'WITHSCORES')
+  local held, records, dead, looked = {}, {}, {}, 0
+  local entries = redis.call('ZRANGE', q.base .. K.batches, 0, PAGE - 1, 'WITHSCORES')
   for e = 1, #entries, 2 do
-    if #held >= STEP then break end
+    if #held >= STEP or looked >= LOOK then break end
     local batch, ids = struct.pack('>I6', tonumber(entries[e + 1])), HF.ids_in(entries[e])
+    looked = looked + #ids
     HF.loosen(q, batch)
     for i, v in ipairs(HF.leased_get(q, ids)) do
       if v and string.sub(v, 2, 7) == batch then

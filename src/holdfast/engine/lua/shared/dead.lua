@@ -18,10 +18,11 @@ function HF.dead_size(v, at)
   return 10 + reason + struct.unpack('>I2', v, at + 8 + reason)
 end
 
-local function put(q, ids, values)
+-- `died`: when, if all died at one time; as text, for a number is printed as an argument each time.
+local function put(q, ids, values, died)
   local pairs_of, fields = {}, {}
   for i = 1, #ids do
-    pairs_of[2 * i - 1], pairs_of[2 * i] = struct.unpack('>I6', values[i]), ids[i]
+    pairs_of[2 * i - 1], pairs_of[2 * i] = died or struct.unpack('>I6', values[i]), ids[i]
     fields[2 * i - 1], fields[2 * i] = ids[i], values[i]
   end
   HF.each('HSET', q.base .. K.dead, fields, 1, #fields)
@@ -39,7 +40,7 @@ function HF.bury(q, records, reason, err, unplaced)
   for i = 1, #records do
     ids[i], values[i] = string.sub(records[i], 1, 10), head .. records[i]
   end
-  put(q, ids, values)
+  put(q, ids, values, string.format('%.0f', q.now))
   q.buried = q.buried + #records
   HF.free_names(q, records)
   if not unplaced then HF.groups_settle(q, records) end

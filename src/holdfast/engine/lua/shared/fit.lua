@@ -31,7 +31,7 @@ end
 
 function HF.fit_groups(q, records)
   for i = 1, #records do
-    local group = HF.group(records[i])
+    local group = string.byte(records[i], 14) % 4 >= HF.GROUP and HF.group(records[i])
     if group then fit(q.base .. K.group .. group, 'list') end
   end
 end

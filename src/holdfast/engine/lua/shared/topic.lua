@@ -64,7 +64,18 @@ function HF.check_tails(consumer, peer)
   return consumer, peer
 end
 
--- When each peer of the topic last observed: peer → ms.
+-- When each of these peers of the topic last observed, or false: in their order.
+function HF.seen_at(base, peers)
+  local times = {}
+  for from = 1, #peers, 1000 do
+    for i, at in ipairs(redis.call('ZMSCORE', base .. K.seen, unpack(peers, from, math.min(from + 999, #peers)))) do
+      times[from + i - 1] = tonumber(at) or false
+    end
+  end
+  return times
+end
+
+-- When each peer of the topic last observed: peer → ms. As many as there are: not for what is called often.
 function HF.last_seen(base)
   local seen, found = {}, redis.call('ZRANGE', base .. K.seen, 0, -1, 'WITHSCORES')
   for i = 1, #found, 2 do seen[found[i]] = tonumber(found[i + 1]) end
@@ -135,7 +146,7 @@ end
 
 -- Move up to 1,000 messages of `from` to `to`, both of one topic, in order; true if something was moved
 -- or dropped. `wanted(record)` says which to keep; the others are gone.
-local STEP = 1000
+local STEP, LOOK = 1000, 10000
 
 local function split(from, records, wanted)
   if not wanted then return records end
@@ -163,10 +174,11 @@ local moves = {}
 
 function moves.leased(from, to, wanted)
   local held, records, ids, dead = {}, {}, {}, {}
-  local entries = redis.call('ZRANGE', from.base .. K.batches, 0, STEP - 1, 'WITHSCORES')
+  local entries, looked = redis.call('ZRANGE', from.base .. K.batches, 0, STEP - 1, 'WITHSCORES'), 0
   for e = 1, #entries, 2 do
-    if #held >= STEP then break end
+    if #held >= STEP or looked >= LOOK then break end
     local batch, in_batch = struct.pack('>I6', tonumber(entries[e + 1])), HF.ids_in(entries[e])
+    looked = looked + #in_batch
     HF.loosen(from, batch)
     for i, v in ipairs(HF.leased_get(from, in_batch)) do
       if v and string.sub(v, 2, 7) == batch then
