@@ -9,7 +9,7 @@ from threading import Timer
 import pytest
 
 import holdfast
-from holdfast import Client, InvalidArgument, NoSuchSubscription, Topic
+from holdfast import Client, InvalidArgument, NoSuchSubscription, Outgoing, Topic
 from tests.clock import Clock
 from tests.conftest import Servers, Setting
 from tests.engine.look import bodies, counts, numbered
@@ -221,6 +221,26 @@ def test_what_a_forgotten_last_subscription_had_is_held_until_it_is_too_old_itse
     topic_clock.advance(50)
     topic.tend()
     assert topic.stats().expired == 2
+    assert_nothing_left(topic, raw)
+
+
+def test_nothing_at_the_head_keeps_what_was_held_too_long(
+    topic: Topic, topic_clock: Clock, raw: Raw
+) -> None:
+    topic.configure(retention=100)
+    topic.publish_many([Outgoing(b"x", group=f"g{n % 40}") for n in range(80)])
+    topic.publish_many(numbered(30))
+    topic.remove(topic.publish(b"x"))
+    topic_clock.advance(50)
+    topic.publish_many([Outgoing(b"young", group="g7"), Outgoing(b"young")])
+    topic.publish_many(numbered(30))
+    topic_clock.advance(51)
+    topic.tend()
+    assert topic.stats().expired == 110
+    assert sorted(bodies(topic.inspect("ready", 0, 100))) == sorted([b"young"] * 2 + numbered(30))
+    assert bodies(topic.inspect("ready", group="g7")) == [b"young"]
+    topic_clock.advance(50)
+    topic.tend()
     assert_nothing_left(topic, raw)
 
 

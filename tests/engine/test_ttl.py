@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from holdfast import Outgoing, Queue
 from tests.clock import Clock
 from tests.engine.look import bodies, counts, drain, numbered
@@ -70,6 +72,52 @@ def test_tend_clears_expired_messages_where_nobody_receives(q: Queue, clock: Clo
     q.tend()
     assert counts(q) == (0, 0, 0, 0)
     assert q.stats().expired == 50
+
+
+@pytest.mark.unsharded("what lies at the head of one list")
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("what", ["token", "tombstone"])
+def test_nothing_at_the_head_keeps_tend_from_what_has_expired_behind_it(
+    q: Queue, clock: Clock, what: str, own: bool
+) -> None:
+    ttl = 5 if own else None
+    if not own:
+        q.configure(ttl=5)
+    if what == "token":
+        q.send(b"lives", group="g", ttl=100)
+    else:
+        q.remove(q.send(b"x", ttl=ttl))
+    q.send_many([Outgoing(b, ttl=ttl) for b in numbered(30)])
+    clock.advance(5)
+    q.tend()
+    lives = [b"lives"] if what == "token" else []
+    assert counts(q) == (len(lives), 0, 0, 0)
+    assert q.stats().expired == 30
+    assert bodies(drain(q)) == lives
+
+
+def test_tend_expires_what_waits_in_groups(q: Queue, clock: Clock) -> None:
+    q.send_many([Outgoing(b"x", group=g, ttl=5) for g in "abab"])
+    q.send_many([Outgoing(b"lives", group="b")])
+    clock.advance(5)
+    q.tend()
+    assert counts(q) == (1, 0, 0, 0)
+    assert q.stats().groups == 1
+    assert bodies(drain(q)) == [b"lives"]
+    assert q.stats().expired == 4
+
+
+@pytest.mark.unsharded("how far one call looks")
+def test_tend_finds_what_has_expired_behind_any_number_that_live(q: Queue, clock: Clock) -> None:
+    q.send_many([Outgoing(b"x", group=f"g{n}") for n in range(150)])
+    q.send_many([Outgoing(b"lives", priority=n % 2) for n in range(900)])
+    q.send_many([Outgoing(b"x", ttl=5, priority=n % 2) for n in range(100)])
+    clock.advance(5)
+    for _ in range(20):
+        q.tend()
+    assert counts(q) == (1050, 0, 0, 0)
+    assert q.stats().expired == 100
+    assert len(drain(q)) == 1050
 
 
 def test_dead_letters_do_not_expire(q: Queue, clock: Clock) -> None:

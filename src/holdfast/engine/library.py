@@ -44,6 +44,7 @@ _SHARED = (
     "dedup",
     "result",
     "reservation",
+    "expiry",
     "due",
     "intake",
     "topic",

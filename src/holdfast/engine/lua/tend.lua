@@ -1,5 +1,5 @@
 --[[ tend: do what time has brought, for queues that nobody is polling: promote, reclaim, and clear
-  expired messages away from the heads of the ready lists. Tells those with several shards to
+  expired messages away from the ready lists, a page at a time. Tells those with several shards to
   choose from whether this one has anything.
   KEYS   queue
   ARGV   wait_ms: how long the caller goes on waiting if there is nothing; 0: not at all
@@ -8,23 +8,16 @@
   Cost   bounded; what is left makes the second part 0
   Flags  allow-oom                                                                              ]]
 
+local PAGE = 100
+
 function T.tend(keys, args)
   local wait_ms = HF.integer(args[1], 'wait_ms', 0, HF.FOREVER)
   local q = HF.open(keys[1])
   HF.fit_bodies(q)
   local changed = HF.catch_up(q)
-  for _, level in ipairs(HF.ready_levels(q, true)) do
-    local key, n, expired = q.base .. K.ready .. level, 0, {}
-    for _, r in ipairs(redis.call('LRANGE', key, 0, 99)) do
-      if string.byte(r, 1) >= HF.TOMB or HF.expires(q, r) > q.now then break end
-      n, expired[n + 1] = n + 1, r
-    end
-    if n > 0 then
-      redis.call('LTRIM', key, n, -1)
-      HF.forget(q, expired)
-      HF.note(q, 'expired', expired)
-      q.expired, changed = q.expired + n, true
-    end
+  local own_ttl = math.floor(q.kinds / HF.TTL) % 2 == 1
+  if own_ttl or q.settings.ttl_ms > 0 or q.tombs > 0 then
+    changed = HF.sweep(q, PAGE, function(r) return HF.expires(q, r) <= q.now end, own_ttl) or changed
   end
   if q.waiting > 0 and q.waiting <= q.now then
     q.waiting, changed = 0, true

@@ -7,6 +7,8 @@
   Cost   O(subscriptions + 1,000)
   Flags  allow-oom                                                                              ]]
 
+local PAGE = 1000
+
 -- When somebody was last seen at each seat.
 local function silent_since(t, seats)
   local latest = {}
@@ -17,24 +19,9 @@ local function silent_since(t, seats)
   for _, seat in ipairs(seats) do seat.seen = math.max(latest[seat.tail] or 0, seat.since) end
 end
 
--- Held messages that are past the retention, from the heads of the lists.
+-- Held messages that are past the retention.
 local function expire_held(t, oldest)
-  local gone = 0
-  for _, level in ipairs(HF.ready_levels(t, true)) do
-    local key, expired = t.base .. K.ready .. level, {}
-    for _, r in ipairs(redis.call('LRANGE', key, 0, 999)) do
-      if string.byte(r, 1) >= HF.TOMB or struct.unpack('>I6', r) >= oldest then break end
-      expired[#expired + 1] = r
-    end
-    if #expired > 0 then
-      redis.call('LTRIM', key, #expired, -1)
-      HF.forget(t, expired)
-      HF.note(t, 'expired', expired)
-      gone = gone + #expired
-    end
-  end
-  t.expired = t.expired + gone
-  return gone
+  return HF.sweep(t, PAGE, function(r) return struct.unpack('>I6', r) < oldest end, false)
 end
 
 function T.tend_topic(keys, args)
@@ -53,7 +40,7 @@ function T.tend_topic(keys, args)
       break
     end
   end
-  if keep > 0 and expire_held(t, t.now - keep) > 0 then again = 1 end
+  if keep > 0 and expire_held(t, t.now - keep) then again = 1 end
   HF.save(t)
   return again
 end

@@ -1,7 +1,7 @@
 --[[ The queue's own hash: settings, state and counters.
 
-  Three fields. `settings` is JSON as set by configure; it is decoded once and remembered by its text.
-  `last` tells of the last single send (intake.lua).
+  `settings` is JSON as set by configure; it is decoded once and remembered by its text. `last` tells of the
+  last single send (intake.lua), `swept` how far tend has come (expiry.lua).
   `state` is one packed string: HMGET of two dozen separate fields
   took 10 µs where that of three took 4. A shorter string (written by an older revision) is padded with zeros, so a
   new counter goes to the end.
