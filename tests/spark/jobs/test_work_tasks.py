@@ -97,7 +97,8 @@ def test_they_run_on_executors_after_worker_started_was_told_there(sent: SimpleN
     pid, worker, started = sent.where.result(0)
     assert pid != os.getpid()
     assert worker.startswith("spark:")
-    assert started == [worker]
+    # Spark may use a process again, which a test before this one has had.
+    assert set(started) == {worker}
 
 
 def test_what_fails_is_tried_again_and_buried_with_its_history(sent: SimpleNamespace) -> None:
