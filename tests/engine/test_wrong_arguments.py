@@ -179,6 +179,7 @@ WRONG: dict[str, list[tuple[Any, ...]]] = {
 TAKES_ANYTHING = {
     "delete",
     "reservations",
+    "stamp",
     "stats",
     "subscriptions",
     "tend_topic",
