@@ -26,6 +26,7 @@ class Proxy:
         self._answer = re.compile(answer)
         self._lock = threading.Lock()
         self._lose = (b"", 0)
+        self._for_good = False
         self.lost = 0
         self.connections = 0
         self._open: set[socket.socket] = set()
@@ -38,9 +39,10 @@ class Proxy:
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}"
 
-    def lose(self, word: bytes, times: int = 1) -> None:
+    def lose(self, word: bytes, times: int = 1, for_good: bool = False) -> None:
+        """`for_good`: then let nobody in any more."""
         with self._lock:
-            self._lose = (word, times)
+            self._lose, self._for_good = (word, times), for_good
 
     def cut(self) -> None:
         """Cut every connection there is."""
@@ -98,6 +100,8 @@ class Proxy:
                     # The server has done it; the client will never hear so.
                     with self._lock:
                         self.lost += 1
+                        if self._for_good:
+                            self._broken.set()
                     break
                 target.sendall(data)
         self._end(source)

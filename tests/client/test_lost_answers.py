@@ -10,9 +10,11 @@ import pytest
 
 import holdfast
 from holdfast import AnswerLost, Client, Delivery, Outgoing, Queue, Unavailable
+from holdfast.client._sync import transport
 from holdfast.engine import calls, tasks
-from holdfast.engine.keys import LimitRef
+from holdfast.engine.keys import LimitRef, QueueRef
 from holdfast.engine.tasks import Settlement
+from holdfast.message import plain_envelope
 from tests.client.proxy import Proxy, proxied
 from tests.servers import wait_until
 
@@ -229,6 +231,62 @@ def test_acks_that_an_outage_kept_from_going_go_when_it_is_over(
     assert (stats.total, stats.acked, stats.requeued) == (0, 2, 0)
 
 
+@pytest.fixture
+def short_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the server remembered for a moment only, so that nobody has to wait for a minute to be over."""
+    monkeypatch.setattr(transport, "_REMEMBERED", 0.5)
+
+
+@pytest.mark.slow
+def test_a_send_is_not_repeated_when_the_server_may_have_forgotten_it(
+    proxy: Proxy, short_memory: None
+) -> None:
+    with holdfast.connect(proxy.url, retry_for=20, timeout=0.2) as client:
+        q = client.queue(f"lost-{secrets.token_hex(4)}")
+        q.send(b"first")
+        proxy.lose(b"hf1_send", times=1000)
+        with pytest.raises(AnswerLost, match="it is not safe to repeat any more"):
+            q.send(b"second")
+        proxy.lose(b"")
+        assert q.stats().sent == 2
+
+
+@pytest.mark.slow
+def test_nor_when_it_could_not_be_reached_since(proxy: Proxy, short_memory: None) -> None:
+    with holdfast.connect(proxy.url, retry_for=20, timeout=0.2) as client:
+        q = client.queue(f"lost-{secrets.token_hex(4)}")
+        q.send(b"first")
+        proxy.lose(b"hf1_send", for_good=True)
+        with pytest.raises(AnswerLost):
+            q.send(b"second")
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and never listens: nobody else can take the port either
+        yield f"redis://127.0.0.1:{nobody.getsockname()[1]}"
+
+
+@pytest.mark.slow
+def test_what_was_never_sent_is_tried_for_as_long_as_one_likes(
+    nobody: str, short_memory: None
+) -> None:
+    with (
+        holdfast.connect(nobody, retry_for=1, timeout=0.2) as client,
+        pytest.raises(Unavailable, match="for 1 s"),
+    ):
+        client.transport.run(calls.send_one(QueueRef("x"), plain_envelope(b"x"), "anne", 1))
+
+
+def test_what_must_not_be_repeated_and_was_never_sent_is_no_lost_answer(nobody: str) -> None:
+    with (
+        holdfast.connect(nobody, retry_for=0.2) as client,
+        pytest.raises(Unavailable, match=r"for 0\.2 s"),
+    ):
+        client.transport.run(tasks.unpermit_rate(LimitRef("x"), 10, 60, 4))
+
+
 def test_events_go_on_after_a_cut(proxy: Proxy, q: Queue) -> None:
     with q.events("sent") as events:
         q.send(b"a")
@@ -242,15 +300,12 @@ def test_events_go_on_after_a_cut(proxy: Proxy, q: Queue) -> None:
     assert heard.id == mid
 
 
-def test_a_server_that_stays_away_is_unavailable() -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))  # and never listens: nobody else can take the port either
-        url = f"redis://127.0.0.1:{nobody.getsockname()[1]}"
-        with (
-            holdfast.connect(url, retry_for=0.3) as hf,
-            pytest.raises(Unavailable, match=r"no answer from redis://127.0.0.1:\d+/0 for 0.3 s"),
-        ):
-            hf.queue("x").send(b"x")
+def test_a_server_that_stays_away_is_unavailable(nobody: str) -> None:
+    with (
+        holdfast.connect(nobody, retry_for=0.3) as hf,
+        pytest.raises(Unavailable, match=r"no answer from redis://127.0.0.1:\d+/0 for 0.3 s"),
+    ):
+        hf.queue("x").send(b"x")
 
 
 def test_a_closed_client_says_so(url: str) -> None:

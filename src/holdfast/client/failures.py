@@ -50,6 +50,11 @@ def passing(error: Exception) -> bool:
     return isinstance(translated(error), errors.Unavailable)
 
 
+def never_sent(error: Exception) -> bool:
+    """Was there no connection that the call could have been sent on?"""
+    return getattr(error, "never_sent", False)
+
+
 def translated(error: Exception) -> errors.HoldfastError:
     if isinstance(error, errors.HoldfastError):
         return error

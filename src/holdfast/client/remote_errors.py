@@ -46,6 +46,14 @@ def never_sent(error: Any) -> bool:
     return error.code() is grpc.StatusCode.UNAVAILABLE and text.startswith(_NEVER_SENT)
 
 
+def lost(error: Any, where: str) -> AnswerLost:
+    """It was sent, and repeating it is not safe, or not any more."""
+    return AnswerLost(
+        f"no answer from {where}: {error.details() or 'no more is known'}; it may have been done or not. To "
+        "make a send safe to repeat, give each message a dedup_id"
+    )
+
+
 def of_grpc(error: Any, where: str, *, repeatable: bool) -> HoldfastError:
     """The error for one that gRPC raised by itself. `repeatable`: doing it again does no harm."""
     code, text = error.code(), error.details() or "no more is known"
@@ -60,8 +68,5 @@ def of_grpc(error: Any, where: str, *, repeatable: bool) -> HoldfastError:
     if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
         if repeatable or never_sent(error):
             return Unavailable(f"no answer from {where}: {text}")
-        return AnswerLost(
-            f"no answer from {where}: {text}; it may have been done or not. To make a send safe to "
-            "repeat, give each message a dedup_id"
-        )
+        return lost(error, where)
     return HoldfastError(f"{where} failed: {code.name}: {text}")

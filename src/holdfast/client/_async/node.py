@@ -41,7 +41,8 @@ class AsyncNode:
         made = connection(self.address, self.host, self.port, self.timeout)
         try:
             await heeding(made.connect())
-        except BaseException:
+        except BaseException as error:
+            error.never_sent = True  # type: ignore[attr-defined]  # see failures.py
             await made.disconnect()
             raise
         return made

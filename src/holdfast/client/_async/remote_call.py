@@ -20,6 +20,9 @@ from holdfast.client.remote_address import RemoteAddress
 from holdfast.errors import Unavailable, Unsupported
 from holdfast.v1.broker_pb2_grpc import BrokerStub, QueuesStub
 
+# The engine knows a repetition for a minute; some of that is left to the way there. Seconds.
+_REMEMBERED = 50.0
+
 
 class AsyncRemote:
     """A channel to one server, and how to call it."""
@@ -45,7 +48,9 @@ class AsyncRemote:
         `named`: the request has a name by which the server knows a repetition."""
         give_up = time.monotonic() + self._retry_for
         pause = 0.05
+        unsure: float | None = None
         while True:
+            began = time.monotonic()
             try:
                 return await method(
                     request, timeout=self._timeout + longer, metadata=self._address.metadata
@@ -61,8 +66,11 @@ class AsyncRemote:
                         said
                         or remote_errors.of_grpc(error, self._address.url, repeatable=repeatable)
                     ) from None
-            if named:
-                request.name.again = True
+                if named and not remote_errors.never_sent(error):
+                    request.name.again = True
+                    unsure = began if unsure is None else unsure
+                if unsure is not None and time.monotonic() + pause > unsure + _REMEMBERED:
+                    raise remote_errors.lost(error, self._address.url) from None
             await sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, 1.0)
 

@@ -42,7 +42,8 @@ class Node:
         made = connection(self.address, self.host, self.port, self.timeout)
         try:
             heeding(made.connect())
-        except BaseException:
+        except BaseException as error:
+            error.never_sent = True  # type: ignore[attr-defined]  # see failures.py
             made.disconnect()
             raise
         return made

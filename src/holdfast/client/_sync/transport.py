@@ -51,6 +51,11 @@ _AGAIN = 10.0
 
 _LOST = (RedisConnectionError, RedisTimeoutError, OSError)
 
+# The engine knows a repetition for a minute (lua/shared/memory.lua), seconds; and how much of that is left to
+# the way there, at most.
+_REMEMBERED = 60.0
+_ON_THE_WAY = 30.0
+
 
 class Names(Protocol):
     """Where names for calls come from."""
@@ -261,12 +266,15 @@ class Transport:
                     by_node.setdefault(node, []).append(i)
         answers: dict[int, Any] = {}
         for node, places in by_node.items():
+            began = time.monotonic()
             try:
                 got = node.exchange([calls[i].command(self._cluster) for i in places])
             except _LOST as error:
+                if failures.never_sent(error):
+                    continue
                 for i in places:
                     self._check_repeat(calls[i], error)
-                    answers[i] = self._run(calls[i].again())
+                    answers[i] = self._run(calls[i].again(), unsure=began)
                 continue
             answers |= {
                 i: a for i, a in zip(places, got, strict=True) if not isinstance(a, ResponseError)
@@ -284,6 +292,16 @@ class Transport:
                 "safe to repeat; look at stats or inspect to see whether it was done"
             ) from error
 
+    def _check_remembered(self, call: Call[Any], unsure: float, last: Exception | None) -> None:
+        """A call that may have been carried out at `unsure` is repeated while the engine would know."""
+        left = _REMEMBERED - min(self._timeout, _ON_THE_WAY)
+        if call.repeat is Repeat.BY_NAME and time.monotonic() > unsure + left:
+            raise AnswerLost(
+                f"the answer to {call.verb} on {call.ref.name!r} was lost {left:g} s ago or more ({last}), "
+                "and the server remembers calls for a minute only: it is not safe to repeat any more; "
+                "look at stats or inspect to see whether it was done"
+            ) from last
+
     def _back_off(self, wait: float, give_up: float, last: Exception) -> float:
         if time.monotonic() + wait > give_up or self._closed:
             raise Unavailable(
@@ -294,19 +312,31 @@ class Transport:
         sleep(wait * random.uniform(0.5, 1.0))
         return min(wait * 2, 1.0)
 
-    def _run(self, call: Call[Any], after: tuple[Sequence[str], float] | None = None) -> Any:
-        give_up, wait = time.monotonic() + self._retry_for, 0.01
+    def _run(
+        self,
+        call: Call[Any],
+        after: tuple[Sequence[str], float] | None = None,
+        *,
+        unsure: float | None = None,
+    ) -> Any:
+        """`unsure`: when it was first sent, if it was and may have been carried out."""
+        began = time.monotonic()
+        give_up, wait = began + self._retry_for, 0.01
         if after is not None:
             give_up += after[1]
         node: Node | None = None
         asking, turns = False, 0
+        last: Exception | None = None
         while True:
-            last: Exception
             try:
                 if node is None:
                     node = self._node_for(call.ref.key)
                 if not (node.prepared or call.plain):
                     readiness.prepare(node, self._check)
+                if unsure is not None:
+                    # A connection first, which may take long: then there is only the way there.
+                    node.release(node.acquire())
+                    self._check_remembered(call, unsure, last)
             except ResponseError as error:
                 if not failures.passing(error):
                     raise failures.translated(error) from error
@@ -343,14 +373,18 @@ class Transport:
                     if failures.refused(error):
                         raise failures.translated(error) from error
                     node.close()  # its other idle connections are no better
-                    if not failures.passing(error):
+                    if not failures.passing(error) and not failures.never_sent(error):
                         self._check_repeat(call, error)
+                        unsure = began if unsure is None else unsure
                         call = call.again()
                     last = error
             if not failures.on_its_way(last):
                 self._forget_places()
             node, asking, after, turns = None, False, None, 0
             wait = self._back_off(wait, give_up, last)
+            began = time.monotonic()
+            if unsure is not None:
+                self._check_remembered(call, unsure, last)
 
     def _attempt(
         self,
