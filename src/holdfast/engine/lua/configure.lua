@@ -20,6 +20,9 @@ function T.configure(keys, args)
       own[name] = value
     end
     redis.call('HSET', q.base, 'settings', cjson.encode(own))
+    -- What expires when may have changed.
+    q.soonest = 0
+    redis.call('HDEL', q.base, 'sweep')
     HF.save(q)
     q = HF.open(q.base)
   end

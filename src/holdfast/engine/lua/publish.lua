@@ -137,7 +137,7 @@ end
 
 function T.publish(keys, args)
   if #args < 5 then error({ err = 'INVALID give at least one message' }) end
-  local t = HF.open(keys[1])
+  local t = HF.open_topic(keys[1])
   local found, reply = HF.known(t, args[1], args[2], args[3])
   if found then return reply end
   HF.catch_up(t)

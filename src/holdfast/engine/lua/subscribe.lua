@@ -42,7 +42,7 @@ function T.subscribe(keys, args)
   local mode = ({ broadcast = HF.BROADCAST, shared = HF.SHARED })[args[3]]
   if not mode then error({ err = 'INVALID mode must be broadcast or shared' }) end
   HF.check_filter(args[4])
-  local t = HF.open(keys[1])
+  local t = HF.open_topic(keys[1])
   HF.fit_key(t.base .. K.seats, 'hash')
   HF.fit_key(t.base .. K.seen, 'zset')
   local seats = HF.seats(t.base)

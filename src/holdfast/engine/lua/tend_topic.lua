@@ -4,10 +4,8 @@
   ARGV   –
   Reply  1 if the caller should call again
   Errors –
-  Cost   O(subscriptions + 1,000)
+  Cost   O(subscriptions + 5,000)
   Flags  allow-oom                                                                              ]]
-
-local PAGE = 1000
 
 -- When somebody was last seen at each seat.
 local function silent_since(t, seats)
@@ -19,13 +17,8 @@ local function silent_since(t, seats)
   for _, seat in ipairs(seats) do seat.seen = math.max(latest[seat.tail] or 0, seat.since) end
 end
 
--- Held messages that are past the retention.
-local function expire_held(t, oldest)
-  return HF.sweep(t, PAGE, function(r) return struct.unpack('>I6', r) < oldest end, false)
-end
-
 function T.tend_topic(keys, args)
-  local t = HF.open(keys[1])
+  local t = HF.open_topic(keys[1])
   if not t.exists then return 0 end
   HF.catch_up(t)
   local again, seats = 0, HF.seats(t.base)
@@ -40,7 +33,7 @@ function T.tend_topic(keys, args)
       break
     end
   end
-  if keep > 0 and expire_held(t, t.now - keep) then again = 1 end
+  if HF.sweep(t, HF.FOREVER) > 0 then again = 1 end
   HF.save(t)
   return again
 end

@@ -20,7 +20,7 @@ end
 function T.unsubscribe(keys, args)
   if not args[2] then error({ err = "INVALID give a peer, or '' for all" }) end
   local consumer, peer = HF.check_tails(args[1], args[2] ~= '' and args[2] or nil)
-  local t = HF.open(keys[1])
+  local t = HF.open_topic(keys[1])
   local mine = {}
   for _, seat in ipairs(HF.seats(t.base)) do
     if seat.consumer == consumer and (not peer or seat.mode == HF.SHARED or seat.tail == peer) then

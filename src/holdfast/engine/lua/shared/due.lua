@@ -10,6 +10,7 @@ function HF.delay(q, records, times)
   local scores, fields, sooner = {}, {}, false
   for i = 1, #records do
     local id = string.sub(records[i], 1, 10)
+    HF.may_expire(q, records[i])
     scores[2 * i - 1], scores[2 * i] = times[i], id
     fields[2 * i - 1], fields[2 * i] = id, records[i]
     sooner = HF.due_at(q, times[i]) or sooner

@@ -60,12 +60,16 @@ function HF.name_messages(q, list)
   return { ms = ms, first = first, last = seq - 1, fresh = fresh, duplicates = duplicates, dedups = dedups, uniques = uniques }
 end
 
--- How many must give way for `n` more; FULL if none may.
+-- How many must give way for `n` more; FULL if none may. Those that have expired do not count.
 function HF.over_length(q, n)
   local most = q.settings.max_length
   if most == 0 or n == 0 then return 0 end
   local ready = HF.ready_count(q)
   local length = ready + redis.call('ZCARD', q.base .. K.due)
+  if length + n > most and HF.sweep(q, length + n - most) > 0 then
+    ready = HF.ready_count(q)
+    length = ready + redis.call('ZCARD', q.base .. K.due)
+  end
   local over = length + n - most
   if over <= 0 then return 0 end
   if q.settings.overflow ~= 'drop_oldest' or n > most or ready < over then
@@ -77,7 +81,7 @@ end
 -- The oldest give way.
 function HF.make_room(q, over)
   if over == 0 then return end
-  local pick = HF.ready_pick_oldest(q, over)
+  local pick = HF.ready_pick_oldest(q, over, nil, true)
   HF.ready_drop(q, pick)
   HF.groups_settle(q, pick.records)
   local dropped, short = pick.records, over - pick.n - #pick.expired

@@ -1,19 +1,19 @@
 --[[ The queue's own hash: settings, state and counters.
 
   `settings` is JSON as set by configure; it is decoded once and remembered by its text. `last` tells of the
-  last single send (intake.lua), `swept` how far tend has come (expiry.lua).
+  last single send (memory.lua), `sweep` how far a search for expired messages has come (sweep.lua).
   `state` is one packed string: HMGET of two dozen separate fields
   took 10 µs where that of three took 4. A shorter string (written by an older revision) is padded with zeros, so a
   new counter goes to the end.
 
-  `late`: until when every named call must look whether it was made before (memory.lua).
+  `late`: until when every named call must look whether it was made before (memory.lua). `soonest`: see sweep.lua.
 
   HF.open(base) reads it and the clock; HF.save(q) writes it back, once, last.
   `kinds` remembers which flags messages of this queue ever had, so that the common case need not look
   at each. Times are ms; 0 means none. Adding a field? Also: stats.lua, replies.stats.                   ]]
 
-local STATE = '>' .. 'I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6'
-local SIZE = 30 * 6
+local STATE = '>' .. 'I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6'
+local SIZE = 31 * 6
 local LATE = 29 * 6 + 1
 
 local remembered, how_many = {}, 0
@@ -64,7 +64,7 @@ function HF.open(base, now)
   local ms, seq, batch, next, levels, paused_until, waiting, waiting_dead, listening,
     grouped, tokens, tombs, back, clock,
     sent, received, acked, requeued, buried, dead_received, redriven,
-    expired, removed, duplicates, dropped, extended, kinds, leased, reserved, late = struct.unpack(STATE, s)
+    expired, removed, duplicates, dropped, extended, kinds, leased, reserved, late, soonest = struct.unpack(STATE, s)
   -- One constructor: a table that grows field by field is made anew five times on the way.
   local q = {
     base = base, exists = field[1] or field[2], settings = settings_of(field[2]), now = clock,
@@ -74,7 +74,7 @@ function HF.open(base, now)
     sent = sent, received = received, acked = acked, requeued = requeued, buried = buried,
     dead_received = dead_received, redriven = redriven, expired = expired, removed = removed,
     duplicates = duplicates, dropped = dropped, extended = extended, kinds = kinds, leased = leased,
-    reserved = reserved, late = late,
+    reserved = reserved, late = late, soonest = soonest,
   }
   if clock == 0 and now then
     q.now = now
@@ -91,7 +91,7 @@ function HF.save(q)
     q.grouped, q.tokens, q.tombs, q.back, q.clock,
     q.sent, q.received, q.acked, q.requeued, q.buried, q.dead_received, q.redriven,
     q.expired, q.removed, q.duplicates, q.dropped, q.extended, q.kinds, q.leased,
-    q.reserved, q.late))
+    q.reserved, q.late, q.soonest))
 end
 
 -- What one plain message more has to know: neither all of the state nor a table, for each string and each table

@@ -35,6 +35,7 @@ function HF.ready_push(q, records, first)
   local by_level, grouped = {}, {}
   for i = 1, #records do
     local r = records[i]
+    HF.may_expire(q, r)
     local level, flags = string.byte(r, 13, 14)
     if flags % 4 >= HF.GROUP then
       grouped[#grouped + 1] = r
@@ -127,13 +128,15 @@ local function consider(q, pick, entry)
   end
 end
 
-local function pick_by_level(q, count, highest_first, whole)
+-- `expired_too`: those that have expired count as well.
+local function pick_by_level(q, count, highest_first, whole, expired_too)
   local pick = new_pick(count, whole)
   local plain = HF.ready_is_plain(q)
+  local function left() return count - pick.n - (expired_too and #pick.expired or 0) end
   for _, level in ipairs(marked(q, highest_first)) do
     local key, at = q.base .. K.ready .. level, 0
-    while pick.n < count and pick.examined < pick.most do
-      local want = math.min(count - pick.n, 1000)
+    while left() > 0 and pick.examined < pick.most do
+      local want = math.min(left(), 1000)
       local entries = redis.call('LRANGE', key, at, at + want - 1)
       local seen = #entries
       if plain and pick.n == 0 then
@@ -141,7 +144,7 @@ local function pick_by_level(q, count, highest_first, whole)
       else
         for i = 1, #entries do
           consider(q, pick, entries[i])
-          if pick.n >= count or pick.examined >= pick.most then
+          if left() <= 0 or pick.examined >= pick.most then
             seen = i
             break
           end
@@ -151,7 +154,7 @@ local function pick_by_level(q, count, highest_first, whole)
       pick.used[level] = { at, seen < want and seen == #entries }
       if seen < want then break end
     end
-    if pick.n >= count then break end
+    if left() <= 0 then break end
   end
   return pick
 end
@@ -207,8 +210,9 @@ function HF.ready_pick(q, count, whole)
   return pick_by_level(q, count, true, whole)
 end
 
--- The oldest of the lowest priority: what gives way when the queue is full.
-function HF.ready_pick_oldest(q, count, whole) return pick_by_level(q, count, false, whole) end
+-- The oldest of the lowest priority: what gives way when the queue is full. `expired_too`: `count` of these and of
+-- what has expired, together.
+function HF.ready_pick_oldest(q, count, whole, expired_too) return pick_by_level(q, count, false, whole, expired_too) end
 
 -- Take away what was picked. Call after it is safe elsewhere.
 function HF.ready_drop(q, pick)

@@ -39,10 +39,12 @@ function HF.keep_place(r)
   return string.sub(r, 1, 10) .. '\128\0' .. string.sub(r, 13)
 end
 
--- When the message ends: its own ttl, else the queue's, counted from when it was sent.
+-- When the message ends: its own ttl, else the queue's, counted from when it was sent; and a topic's retention.
 function HF.expires(q, r)
   local ttl = q.settings.ttl_ms
   if has(string.byte(r, 14), HF.TTL) then ttl = (struct.unpack('>I6', r, 19)) end
+  local held = q.retention_ms or 0
+  if held > 0 and (ttl == 0 or held < ttl) then ttl = held end
   if ttl == 0 then return HF.FOREVER end
   return struct.unpack('>I6', r) + ttl
 end

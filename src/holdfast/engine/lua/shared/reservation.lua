@@ -169,6 +169,7 @@ function HF.release_reserved(q, r, reason)
     local group = HF.group(records[i])
     if group then
       redis.call('LPUSH', q.base .. K.group .. group, records[i])
+      HF.may_expire(q, records[i])
       q.grouped, q.back = q.grouped + 1, q.back + 1
     end
   end

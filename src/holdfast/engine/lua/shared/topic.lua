@@ -15,6 +15,13 @@
 HF.BROADCAST, HF.SHARED = 1, 2
 HF.ACTIVE, HF.ARRIVING, HF.LEAVING = 0, 1, 2
 
+-- As HF.open, of a topic itself: what it holds for subscribers to come ends with its retention.
+function HF.open_topic(base)
+  local t = HF.open(base)
+  t.retention_ms = t.settings.retention_ms
+  return t
+end
+
 function HF.topic_base(q) return string.match(q.base, '^.-}') end
 
 function HF.pack_seat(seat)
