@@ -27,7 +27,7 @@ class Raw:
     def everywhere(self, *command: Argument) -> list[Any]:
         """A command on every primary."""
         self._transport.command("PING")
-        return [node.command(*command) for node in self._transport.primaries()]
+        return [node.command(*command) for node in self._transport.routes.primaries()]
 
     def keys(self, queue: holdfast.Queue | holdfast.Topic | holdfast.Subscription) -> set[str]:
         """All keys of a queue, or of a topic with its subscriptions; those that end by themselves

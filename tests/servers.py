@@ -7,6 +7,7 @@ that started it, even by kill -9, and is stopped by its own handle, never by nam
     standalone_server(tmp)     the same as a `Server`, to kill -9 and start again
     debian_redis(tmp)          the URL of the redis-server found on PATH, or None
     cluster(tmp)               [(host, port), …] of the primaries; cluster_nodes: as `Server`s
+    cluster_with_a_replica(tmp)  the primaries, and a replica of the first
     primary_with_replica(tmp)  a `Replicated`, in sync
     sentinel(tmp)              a `Watched`: the same, watched by one Sentinel
 
@@ -16,8 +17,10 @@ as long as they shall (a test or a fixture, not a worker thread): the kernel end
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -116,6 +119,13 @@ class Server:
             raise
         self._process = process
 
+    def pause(self) -> None:
+        """It keeps its connections, and says nothing more."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
     def kill(self) -> None:
         """kill -9: whatever it has not written by now is lost."""
         assert self._process is not None, "this server is not running"
@@ -126,6 +136,7 @@ class Server:
     def stop(self) -> None:
         """An orderly end; nothing happens when it does not run."""
         if self._process is not None:
+            self.resume()
             server.stop(self._process)
             self._process = None
 
@@ -222,20 +233,13 @@ def cluster(tmp: Path, primaries: int = 3) -> Iterator[list[tuple[str, int]]]:
 
 
 @contextmanager
-def cluster_nodes(tmp: Path, primaries: int = 3) -> Iterator[list[Server]]:
+def cluster_nodes(
+    tmp: Path, primaries: int = 3, node_timeout: int = 5_000
+) -> Iterator[list[Server]]:
     """The same as servers, to be asked, paused or killed."""
     with ExitStack() as stack:
         nodes = [
-            stack.enter_context(
-                _onfree_port(
-                    tmp / f"node-{number}",
-                    {
-                        "cluster-enabled": "yes",
-                        "cluster-node-timeout": 5_000,
-                        "cluster-announce-ip": HOST,
-                    },
-                )
-            )
+            stack.enter_context(_onfree_port(tmp / f"node-{number}", _in_cluster(node_timeout)))
             for number in range(primaries)
         ]
         for number, node in enumerate(nodes):
@@ -247,6 +251,25 @@ def cluster_nodes(tmp: Path, primaries: int = 3) -> Iterator[list[Server]]:
         for node in nodes:
             wait_until(partial(_sees_the_whole_cluster, node, primaries), 30, "the cluster whole")
         yield nodes
+
+
+@contextmanager
+def cluster_with_a_replica(tmp: Path) -> Iterator[tuple[list[Server], Server]]:
+    """Three primaries, and a replica of the first, which takes over soon after that one is gone."""
+    with (
+        cluster_nodes(tmp, node_timeout=1_000) as nodes,
+        _onfree_port(tmp / "replica", _in_cluster(1_000)) as replica,
+    ):
+        replica.ask("CLUSTER MEET", HOST, nodes[0].port)
+        for node in (*nodes, replica):
+            wait_until(partial(_sees_the_whole_cluster, node, 4), 30, "the cluster whole")
+        replica.ask("CLUSTER REPLICATE", nodes[0].ask("CLUSTER MYID"))
+        both = Replicated(nodes[0], replica)
+        wait_until(lambda: _in_sync(both), 20, "the replica in sync")
+        # Who is elected must know all slots, and be known by all as a replica.
+        for node in nodes:
+            wait_until(partial(_knows_a_replica, node), 20, "all know the replica")
+        yield nodes, replica
 
 
 @contextmanager
@@ -346,6 +369,19 @@ def _sees_the_whole_cluster(node: Server, primaries: int) -> bool:
         and int(seen["cluster_known_nodes"]) == primaries
         and int(seen["cluster_slots_ok"]) == SLOTS
     )
+
+
+def _in_cluster(node_timeout: int) -> dict[str, Setting]:
+    return {
+        "cluster-enabled": "yes",
+        "cluster-node-timeout": node_timeout,
+        "cluster-announce-ip": HOST,
+        "repl-diskless-sync-delay": 0,
+    }
+
+
+def _knows_a_replica(node: Server) -> bool:
+    return "slave" in str(node.raw("CLUSTER", "NODES"))
 
 
 def _in_sync(both: Replicated) -> bool:

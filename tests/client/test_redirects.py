@@ -104,3 +104,17 @@ def _is_unavailable_soon(server: Fake) -> None:
             hf.queue("q").send(b"x")
         assert time.monotonic() - began < 2
     assert len(server.commands) < 200
+
+
+@pytest.mark.slow
+def test_where_a_slot_has_moved_is_remembered(nodes: list[Server]) -> None:
+    with holdfast.connect(nodes[0].url, check="off") as hf:
+        q = hf.queue("remembered")
+        q.send(b"x")
+        slot = key_slot(b"hf1:{remembered}")
+        there, _ = owner(nodes, slot)
+        others = [node for node in nodes if node is not there]
+        before = [node.info("commandstats").get("cmdstat_fcall") for node in others]
+        for _ in range(5):
+            q.send(b"y")
+        assert [node.info("commandstats").get("cmdstat_fcall") for node in others] == before

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -16,23 +14,13 @@ import pytest
 import holdfast
 from holdfast import NotReplicated
 from holdfast.client._sync import node
-from tests.servers import Replicated, Server, primary_with_replica, standalone_server, wait_until
+from tests.servers import Replicated, primary_with_replica, standalone_server, wait_until
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicated]:
     with primary_with_replica(tmp_path_factory.mktemp("replicas")) as found:
         yield found
-
-
-@contextmanager
-def paused(server: Server) -> Iterator[None]:
-    """It is there, and does nothing."""
-    os.kill(server.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(server.pid, signal.SIGCONT)
 
 
 @pytest.mark.slow
@@ -46,17 +34,19 @@ def test_who_stops_waiting_for_a_message_does_not_stop_waiting_for_replicas(
     ):
         q = hf.queue("late")
         q.configure(lease=60)
-        resumed = threading.Timer(0.2, os.kill, (both.replica.pid, signal.SIGCONT))
+        resumed = threading.Timer(1.1, both.replica.resume)
 
-        def comes_late(*_: Any) -> None:
-            os.kill(both.replica.pid, signal.SIGSTOP)
+        def comes_late(_: object, seconds: float) -> None:
+            ends = time.monotonic() + seconds
+            both.replica.pause()
             other.queue("late").send(b"x")
             wait_until(lambda: other.queue("late").stats().leased == 1, what="it is taken")
             resumed.start()
+            wait_until(lambda: time.monotonic() >= ends, what="the end of the time to wait")
             raise TimeoutError
 
         monkeypatch.setattr(node, "read_within", comes_late)
-        d = q.receive(wait=5)
+        d = q.receive(wait=0.9)
         resumed.join()
         assert d is not None
         assert not caplog.records

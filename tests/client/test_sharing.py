@@ -22,7 +22,7 @@ from holdfast.client._sync.consumer import Consumer
 from holdfast.client._sync.delivery import Delivery
 from holdfast.client._sync.node import Node
 from holdfast.client._sync.place import Place
-from holdfast.client._sync.transport import Transport
+from holdfast.client._sync.routes import Routes
 from holdfast.client.address import parse
 from holdfast.client.backoff import exponential
 from tests.servers import wait_until
@@ -241,14 +241,14 @@ def test_a_connection_is_made_where_another_thread_took_the_last_idle_one(
     hf: holdfast.Client,
 ) -> None:
     hf.ping()
-    [node] = hf.transport._nodes.values()
+    [node] = hf.transport.routes._nodes.values()
     node._idle = Raided(node._idle)
     hf.ping()
 
 
 def test_connections_are_closed_though_another_thread_takes_one(hf: holdfast.Client) -> None:
     hf.ping()
-    [node] = hf.transport._nodes.values()
+    [node] = hf.transport.routes._nodes.values()
     node._idle = Raided(node._idle)
     hf.close()
 
@@ -366,40 +366,38 @@ def test_a_reaper_that_fails_says_so_and_goes_on(
 # ---- where to -----------------------------------------------------------------------------
 
 
-def transport_to(url: str) -> Transport:
-    return Transport(parse(url), timeout=1, retry_for=0, replicas=0, check="off")
+def routes_to(url: str) -> Routes:
+    return Routes(parse(url), timeout=1)
 
 
 def test_a_call_goes_to_its_slot_though_another_thread_forgets_all_slots() -> None:
-    transport = transport_to("redis://127.0.0.1:1,127.0.0.1:2")
-    node = transport._node_at("127.0.0.1", 1)
+    routes = routes_to("redis://127.0.0.1:1,127.0.0.1:2")
+    node = routes.node_at("127.0.0.1", 1)
 
     class Forgotten(dict[int, Node]):
         """Who sees that a slot is known finds all of them forgotten."""
 
         def __contains__(self, slot: object) -> bool:
-            beside(transport._forget_places)
+            beside(routes.forget)
             return super().__contains__(slot)
 
-    transport._slots = Forgotten({key_slot(b"q"): node})
-    assert transport._node_for("q") is node
+    routes.slots = Forgotten({key_slot(b"q"): node})
+    assert routes.node_for("q") is node
 
 
 def test_a_call_goes_to_the_server_though_another_thread_forgets_which_it_is() -> None:
-    class Forgetful(Transport):
+    class Forgetful(Routes):
         def __setattr__(self, name: str, value: Any) -> None:
             super().__setattr__(name, value)
             if name == "_master" and value is not None:
-                beside(self._forget_places)
+                beside(self.forget)
 
-    transport = Forgetful(
-        parse("redis://127.0.0.1:1"), timeout=1, retry_for=0, replicas=0, check="off"
-    )
-    assert isinstance(transport._node_for("q"), Node)
+    routes = Forgetful(parse("redis://127.0.0.1:1"), timeout=1)
+    assert isinstance(routes.node_for("q"), Node)
 
 
 def test_threads_that_find_a_server_at_once_share_its_connections() -> None:
-    transport = transport_to("redis://127.0.0.1:1")
+    routes = routes_to("redis://127.0.0.1:1")
     found: list[Node] = []
 
     class Late(dict[tuple[str, int], Node]):
@@ -408,21 +406,19 @@ def test_threads_that_find_a_server_at_once_share_its_connections() -> None:
         def get(self, place: Any, default: Any = None) -> Any:
             answer = super().get(place, default)
             if answer is None and threading.current_thread() is threading.main_thread():
-                beside(lambda: found.append(transport._node_at(*place)))
+                beside(lambda: found.append(routes.node_at(*place)))
             return answer
 
-    transport._nodes = Late()
-    found.append(transport._node_at("127.0.0.1", 1))
+    routes._nodes = Late()
+    found.append(routes.node_at("127.0.0.1", 1))
     assert found[0] is found[1]
 
 
 def test_closing_is_not_disturbed_by_a_call_that_finds_another_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    transport = transport_to("redis://127.0.0.1:1")
+    routes = routes_to("redis://127.0.0.1:1")
     for port in (1, 2):
-        node = transport._node_at("127.0.0.1", port)
-        monkeypatch.setattr(
-            node, "close", lambda: beside(lambda: transport._node_at("127.0.0.1", 3))
-        )
-    transport.close()
+        node = routes.node_at("127.0.0.1", port)
+        monkeypatch.setattr(node, "close", lambda: beside(lambda: routes.node_at("127.0.0.1", 3)))
+    routes.close()

@@ -47,7 +47,7 @@ def doctor(url: Url = None, json: Json = False) -> None:
         place = _place(client, url)
         try:
             found = {name: [*each] for name, each in client.examine().items()}
-            for node in client.transport.primaries():
+            for node in client.transport.routes.primaries():
                 found[str(node)].append(_functions(node))
         except RedisError as error:
             raise failures.translated(error) from error

@@ -17,6 +17,11 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from holdfast.errors import InvalidArgument
 
+# After so many seconds without an answer it is asked whether the server is still there, and others are.
+PATIENCE = 1.0
+# For making a connection, seconds: a second try, where the first packet was lost, is better than a long wait.
+CONNECT = 1.5
+
 Topology = Literal["standalone", "cluster", "sentinel"]
 _SCHEMES = {"redis", "rediss", "valkey", "valkeys"}
 _EXAMPLE = "for example redis://localhost:6379/0, unix:///run/valkey.sock or redis+sentinel://h:26379/mymaster"
@@ -52,8 +57,8 @@ class Address:
             "username": self.username,
             "password": self.password,
             "db": self.db,
-            "socket_timeout": timeout,
-            "socket_connect_timeout": timeout,
+            "socket_timeout": min(timeout, PATIENCE),
+            "socket_connect_timeout": min(timeout, CONNECT),
             "driver_info": None,
             "protocol": 2,
         }

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from redis.asyncio.connection import Connection, SSLConnection, UnixDomainSocketConnection
@@ -28,6 +29,8 @@ __all__ = [
     "connection",
     "heeding",
     "read_within",
+    "send",
+    "side_by_side",
     "sleep",
     "stop_iteration",
 ]
@@ -37,6 +40,9 @@ T = TypeVar("T")
 sleep = asyncio.sleep
 Lock = asyncio.Lock
 stop_iteration = StopAsyncIteration
+
+# What is larger may not fit into the buffers of a connection, bytes.
+LARGE = 65_536
 
 
 class _Abrupt:
@@ -91,6 +97,49 @@ async def heeding(work: Awaitable[T]) -> T:
     if me and me.cancelling() > before:
         raise asyncio.CancelledError
     return answer
+
+
+async def send(used: Connection, data: list[bytes], timeout: float) -> None:
+    """Send what is packed already. More than fits into buffers may take as long as an exchange may."""
+    if len(data[0]) <= LARGE:
+        await heeding(used.send_packed_command(data, check_health=False))
+        return
+    patience, used.socket_timeout = used.socket_timeout, timeout
+    try:
+        await heeding(used.send_packed_command(data, check_health=False))
+    finally:
+        used.socket_timeout = patience
+
+
+async def side_by_side(
+    works: Sequence[Callable[[], Awaitable[T]]], enough: Callable[[list[T]], bool], soon: float
+) -> tuple[list[T], list[Exception]]:
+    """Do all of these at once. What has come of them, and what went wrong, as soon as it is enough, or
+    all are done, or `soon` seconds have passed and there is anything."""
+    got: list[T] = []
+    problems: list[Exception] = []
+    pending = {asyncio.ensure_future(work()) for work in works}
+    deadline = time.monotonic() + soon
+    try:
+        while pending and not enough(got):
+            left = max(deadline - time.monotonic(), 0) if got else None
+            done, pending = await asyncio.wait(
+                pending, timeout=left, return_when=asyncio.FIRST_COMPLETED
+            )
+            for each in done:
+                if (error := each.exception()) is None:
+                    got.append(each.result())
+                elif isinstance(error, Exception):
+                    problems.append(error)
+                else:
+                    raise error
+            if got and time.monotonic() >= deadline:
+                break
+    finally:
+        for each in pending:
+            each.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+    return got, problems
 
 
 async def read_within(used: Connection, seconds: float) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from redis.backoff import NoBackoff
@@ -26,6 +27,8 @@ __all__ = [
     "connection",
     "heeding",
     "read_within",
+    "send",
+    "side_by_side",
     "sleep",
     "stop_iteration",
 ]
@@ -36,6 +39,9 @@ sleep = time.sleep
 # A generator may be closed by the garbage collector while its own consumer is being closed.
 Lock = threading.RLock
 stop_iteration = StopIteration
+
+# What is larger may not fit into the buffers of a connection, bytes.
+LARGE = 65_536
 
 
 class _Abrupt:
@@ -76,6 +82,54 @@ def aside(work: Callable[[], None]) -> None:
 def heeding(answer: T) -> T:
     """Nobody cancels a thread."""
     return answer
+
+
+def send(used: Connection, data: list[bytes], timeout: float) -> None:
+    """Send what is packed already. More than fits into buffers may take as long as an exchange may."""
+    line = used._get_socket() if len(data[0]) > LARGE else None
+    if line is None:
+        used.send_packed_command(data, check_health=False)
+        return
+    line.settimeout(timeout)
+    try:
+        used.send_packed_command(data, check_health=False)
+    finally:
+        if line.fileno() >= 0:
+            line.settimeout(used.socket_timeout)
+
+
+def side_by_side(
+    works: Sequence[Callable[[], T]], enough: Callable[[list[T]], bool], soon: float
+) -> tuple[list[T], list[Exception]]:
+    """Do all of these at once. What has come of them, and what went wrong, as soon as it is enough, or
+    all are done, or `soon` seconds have passed and there is anything. What is late ends by itself."""
+    got: list[T] = []
+    problems: list[Exception] = []
+    done: SimpleQueue[Callable[[], None]] = SimpleQueue()
+
+    def do(work: Callable[[], T]) -> None:
+        try:
+            result = work()
+        except Exception as error:
+            problem = error
+            done.put(lambda: problems.append(problem))
+        else:
+            done.put(lambda: got.append(result))
+
+    if len(works) == 1:
+        do(works[0])
+    else:
+        for work in works:
+            threading.Thread(target=do, args=(work,), name="holdfast-asks", daemon=True).start()
+    deadline = time.monotonic() + soon
+    for _ in works:
+        try:
+            done.get(timeout=max(deadline - time.monotonic(), 0) if got else None)()
+        except Empty:
+            break
+        if enough(got):
+            break
+    return got, problems
 
 
 def read_within(used: Connection, seconds: float) -> Any:

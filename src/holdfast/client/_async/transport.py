@@ -1,9 +1,9 @@
-"""Runs Calls on the right node, over redis-py's own connections, and decides what to repeat.
+"""Runs Calls over redis-py's own connections, and decides what to repeat.
 
-One place for: routing by hash slot, MOVED and ASK, waiting out failovers, replication (WAIT), and the
-rule that a call whose answer was lost is repeated only if its `Repeat` allows. redis-py's Connection is
-used directly: its client classes cost half the speed here, and its cluster client asks the server for
-the keys of every FCALL.
+One place for: following MOVED and ASK, waiting out failovers, replication (WAIT), and the rule that a call
+whose answer was lost is repeated only if its `Repeat` allows. Which node serves what is told by `routes.py`.
+redis-py's Connection is used directly: its client classes cost half the speed here, and its cluster client
+asks the server for the keys of every FCALL.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from holdfast.client import failures, safety
 from holdfast.client._async import readiness
 from holdfast.client._async.node import AsyncNode
+from holdfast.client._async.routes import AsyncRoutes
 from holdfast.client.address import Address
 from holdfast.client.io_async import Connection, aside, connection, sleep
 from holdfast.client.sender import Sender
@@ -80,12 +81,7 @@ class AsyncTransport:
         self._retry_for = retry_for
         self._replicas = replicas
         self._check = check
-        self._nodes: dict[tuple[str, int], AsyncNode] = {}
-        self._slots: dict[int, AsyncNode] = {}
-        self._master: AsyncNode | None = None
-        # A cluster, or a server that has turned out to be part of one.
-        self._cluster = address.topology == "cluster"
-        self._closed = False
+        self.routes = AsyncRoutes(address, timeout)
         self._turn = 0
         # When replicas last did not confirm what was lent.
         self._in_vain = float("-inf")
@@ -94,88 +90,13 @@ class AsyncTransport:
         # Names calls that must not be done twice; without it they have none.
         self.names: Names | None = None
 
-    # ---- where to -------------------------------------------------------------------------
-
-    def _node_at(self, host: str, port: int) -> AsyncNode:
-        found = self._nodes.get((host, port))
-        if found is None:
-            # Two threads may both have found none; one node is for both.
-            made = AsyncNode(self.address, host, port, self._timeout)
-            found = self._nodes.setdefault((host, port), made)
-        return found
-
-    async def _node_for(self, key: str) -> AsyncNode:
-        if self._closed:
-            raise Unavailable("this client is closed; connect again")
-        if self.address.topology == "cluster" or (self._slots and key):
-            slot = key_slot(key.encode())
-            # What others forget meanwhile is good enough for this call.
-            node = self._slots.get(slot) or (await self._learn_slots()).get(slot)
-            if node is None:
-                raise Unavailable(
-                    f"no node of the cluster at {self.address.safe} serves slot {slot}"
-                )
-            return node
-        master = self._master
-        if master is None:
-            if self.address.topology == "sentinel":
-                master = await self._ask_sentinels()
-            else:
-                host, port = self.address.hosts[0] if self.address.hosts else ("", 0)
-                master = self._node_at(host, port)
-            self._master = master
-        return master
-
-    async def _learn_slots(self) -> dict[int, AsyncNode]:
-        known = list(dict.fromkeys([*self._nodes, *self.address.hosts]))
-        problem: Exception | None = None
-        for host, port in known:
-            try:
-                ranges = await self._node_at(host, port).command("CLUSTER", "SLOTS")
-            except (*_LOST, ResponseError) as error:
-                problem = error
-                continue
-            if not ranges:
-                continue
-            slots: dict[int, AsyncNode] = {}
-            for first, last, primary, *_ in ranges:
-                node = self._node_at(primary[0].decode() or host, primary[1])
-                slots.update(dict.fromkeys(range(first, last + 1), node))
-            self._slots = slots
-            return slots
-        raise Unavailable(f"no node of the cluster at {self.address.safe} answers: {problem}")
-
-    async def _ask_sentinels(self) -> AsyncNode:
-        problem: object = "they know no such master"
-        for host, port in self.address.hosts:
-            watcher = AsyncNode(Address("standalone", ((host, port),)), host, port, self._timeout)
-            try:
-                found = await watcher.command(
-                    "SENTINEL", "get-master-addr-by-name", self.address.master
-                )
-            except (*_LOST, ResponseError) as error:
-                problem = error
-                continue
-            finally:
-                await watcher.close()
-            if found:
-                return self._node_at(found[0].decode(), int(found[1]))
-        raise Unavailable(f"no sentinel tells where {self.address.master!r} is: {problem}")
-
-    async def primaries(self) -> list[AsyncNode]:
-        """All nodes that serve queues."""
-        node = await self._node_for("")
-        # A copy in one step: other calls learn of places meanwhile.
-        return list(dict.fromkeys(list(self._slots.values()))) or [node]
-
-    def _forget_places(self) -> None:
-        self._slots, self._master = {}, None
-
     async def examine_all(self) -> dict[str, list[safety.Finding]]:
         """What each node that serves queues really guarantees."""
         await self.command("PING")
         try:
-            return {str(node): await readiness.examine(node) for node in await self.primaries()}
+            return {
+                str(node): await readiness.examine(node) for node in await self.routes.primaries()
+            }
         except (*_LOST, ResponseError) as error:
             raise Unavailable(f"a node of {self.address.safe} does not answer: {error}") from error
 
@@ -219,7 +140,7 @@ class AsyncTransport:
         It may end early, also when a connection is lost: whoever waits looks again. A cluster lets
         nobody block on keys of several slots at once, so they are watched in turn there.
         """
-        if self._cluster:
+        if self.routes.cluster:
             by_slot: dict[int, list[str]] = {}
             for marker in markers:
                 by_slot.setdefault(key_slot(marker.encode()), []).append(marker)
@@ -228,19 +149,19 @@ class AsyncTransport:
                 markers = list(by_slot.values())[self._turn % len(by_slot)]
                 seconds = min(seconds, _TURN)
         try:
-            node = await self._node_for(markers[0])
+            node = await self.routes.node_for(markers[0])
             await node.exchange_after(markers, seconds, [("PING",)])
         except (*_LOST, ResponseError, Unavailable):
-            self._forget_places()
+            self.routes.forget()
             await sleep(min(seconds, _TURN))
 
     async def wait_in_list(self, key: str, seconds: float) -> Any:
         """The first element of a list, which stays there; None if none comes in time. It may end
         early, also when a connection is lost: whoever waits looks again."""
         try:
-            return await (await self._node_for(key)).wait_in_list(key, seconds)
+            return await (await self.routes.node_for(key)).wait_in_list(key, seconds)
         except (*_LOST, ResponseError, Unavailable):
-            self._forget_places()
+            self.routes.forget()
             await sleep(min(seconds, _TURN))
             return None
 
@@ -260,7 +181,7 @@ class AsyncTransport:
         if len(calls) > 1:
             for i, call in enumerate(calls):
                 try:
-                    node = await self._node_for(call.ref.key)
+                    node = await self.routes.node_for(call.ref.key)
                 except HoldfastError:
                     continue
                 if node.prepared and not self._replicas:
@@ -269,7 +190,7 @@ class AsyncTransport:
         for node, places in by_node.items():
             began = time.monotonic()
             try:
-                got = await node.exchange([calls[i].command(self._cluster) for i in places])
+                got = await node.exchange([calls[i].command(self.routes.cluster) for i in places])
             except _LOST as error:
                 if failures.never_sent(error):
                     continue
@@ -306,7 +227,7 @@ class AsyncTransport:
             ) from last
 
     async def _back_off(self, wait: float, give_up: float, last: Exception) -> float:
-        if time.monotonic() + wait > give_up or self._closed:
+        if time.monotonic() + wait > give_up or self.routes.closed:
             raise Unavailable(
                 f"no answer from {self.address.safe} for {self._retry_for:g} s: {last}"
             ) from last
@@ -333,7 +254,7 @@ class AsyncTransport:
         while True:
             try:
                 if node is None:
-                    node = await self._node_for(call.ref.key)
+                    node = await self.routes.node_for(call.ref.key)
                 if not (node.prepared or call.plain):
                     await readiness.prepare(node, self._check)
                 if unsure is not None:
@@ -354,15 +275,14 @@ class AsyncTransport:
                         return await self._attempt(node, call, after, asking)
                     # An idle connection may have died unnoticed; what must not be repeated avoids that risk.
                     fresh = call.repeat is Repeat.NEVER
-                    return await node.command(*call.command(self._cluster), fresh=fresh)
-                except (MovedError, AskError) as error:
+                    return await node.command(*call.command(self.routes.cluster), fresh=fresh)
+                except AskError as error:  # or MovedError, which is one too
                     # Nothing was done: the node that was asked does not serve this slot, or this key.
-                    last, asking, self._cluster = error, isinstance(error, AskError), True
-                    node = self._node_at(error.host or node.host, error.port)
-                    if not asking:
-                        self._slots[error.slot_id] = node
+                    last, asking = error, not isinstance(error, MovedError)
+                    there = self.routes.redirected(node, error)
                     # A slot that moves takes two turns; nodes that send us to each other take any number.
-                    if (turns := turns + 1) <= _TURNS:
+                    if there is not None and (turns := turns + 1) <= _TURNS:
+                        node = there
                         continue
                 except ResponseError as error:
                     last = error
@@ -382,7 +302,7 @@ class AsyncTransport:
                         call = call.again()
                     last = error
             if not failures.on_its_way(last):
-                self._forget_places()
+                self.routes.forget()
             node, asking, after, turns = None, False, None, 0
             wait = await self._back_off(wait, give_up, last)
             began = time.monotonic()
@@ -398,11 +318,11 @@ class AsyncTransport:
     ) -> Any:
         """A call with something before or behind it."""
         before: list[tuple[Argument, ...]] = [("ASKING",)] if asking else []
-        commands = [*before, call.command(self._cluster)]
+        commands = [*before, call.command(self.routes.cluster)]
         replicas = 0 if call.reads else self._replicas
         if replicas:
             # What was answered from memory wrote nothing, and there would be nothing to wait for.
-            commands += [*before, stamp(call.ref).command(self._cluster)]
+            commands += [*before, stamp(call.ref).command(self.routes.cluster)]
         # Shorter than our own time-out: the count must come back, whatever it is.
         within = self._timeout * 0.8
         if call.lends:
@@ -425,9 +345,12 @@ class AsyncTransport:
                 f"{replicas} replicas confirmed it in {within:g} s"
             )
             if not call.lends:
+                # Its replicas may have another primary by now.
+                self.routes.forget()
                 raise NotReplicated(says)
             if within > 0.001:
                 self._in_vain = time.monotonic()
+                self.routes.forget()
                 log.warning("%s; after a failover it may be handed out again", says)
         return answer
 
@@ -436,7 +359,7 @@ class AsyncTransport:
     ) -> tuple[str, Connection]:
         """A connection of the caller's own to the node of a key, and the node's name: one that the
         caller has, or a new one. The caller disconnects it."""
-        node = await self._node_for(key)
+        node = await self.routes.node_for(key)
         if str(node) in have:
             return str(node), have[str(node)]
         own = connection(self.address, node.host, node.port, self._timeout)
@@ -444,7 +367,4 @@ class AsyncTransport:
         return str(node), own
 
     async def close(self) -> None:
-        self._closed = True
-        # A copy in one step: a call under way may still find a node.
-        for node in list(self._nodes.values()):
-            await node.close()
+        await self.routes.close()

@@ -4,27 +4,46 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from holdfast.client.address import Address
-from holdfast.client.io_sync import Connection, Lock, connection, heeding, read_within
+from holdfast.client.address import PATIENCE, Address
+from holdfast.client.io_sync import Connection, Lock, connection, heeding, read_within, send
 from holdfast.client.wire import packed, packed_one
 from holdfast.engine.calls import Argument
 
 MAX_IDLE = 64
 
 
-class Node:
-    """One server and the idle connections to it."""
+class Superseded(RedisConnectionError):
+    """The node says nothing, and another one has taken over."""
 
-    def __init__(self, address: Address, host: str, port: int, timeout: float) -> None:
+
+class Node:
+    """One server and the idle connections to it.
+
+    `doubt` is called while an answer does not come, about once a second, with the node and whether it may
+    be silent for a reason; it raises Superseded if there is no use in waiting longer.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        host: str,
+        port: int,
+        timeout: float,
+        doubt: Callable[[Node, bool], Any] | None = None,
+    ) -> None:
         self.address = address
         self.host = host
         self.port = port
         self.timeout = timeout
+        self._doubt = doubt
         self.prepared = False
         self.lock = Lock()
         self._idle: list[Connection] = []
@@ -70,7 +89,7 @@ class Node:
         """Send commands in one go and read all answers; an error answer is returned, not raised."""
         used = self.acquire(fresh)
         try:
-            heeding(used.send_packed_command(packed(commands), check_health=False))
+            send(used, packed(commands), self.timeout)
             answers = [self._answer(used) for _ in commands]
         except BaseException:
             used.disconnect()
@@ -112,11 +131,11 @@ class Node:
         used = self.acquire()
         try:
             sent = packed([("CLIENT", "ID"), blocking, *commands])
-            heeding(used.send_packed_command(sent, check_health=False))
+            send(used, sent, self.timeout)
             me = self._answer(used)
             first: Any
             try:
-                first = read_within(used, seconds)
+                first = self._read_within(used, seconds)
             except TimeoutError:
                 self.exchange([("CLIENT", "UNBLOCK", me)])
                 first = self._answer(used)
@@ -125,7 +144,7 @@ class Node:
                 first = error
             answers = [self._answer(used) for _ in commands]
             if last is not None:
-                heeding(used.send_packed_command(packed_one(last), check_health=False))
+                send(used, packed_one(last), self.timeout)
                 answers.append(self._answer(used))
         except BaseException:
             # Closed, the server forgets the commands that wait behind the blocking one.
@@ -136,16 +155,48 @@ class Node:
 
     def _answer(self, used: Connection) -> Any:
         try:
-            return used.read_response(disable_decoding=True)
+            try:
+                return used.read_response(disable_decoding=True, disconnect_on_error=False)
+            except RedisTimeoutError:
+                return self._read_on(used)
         except ResponseError as error:
             return error
+
+    def _read_on(self, used: Connection) -> Any:
+        """An answer that has not come for a while: it may be late, or the node is gone without a word."""
+        give_up = time.monotonic() + self.timeout - min(self.timeout, PATIENCE)
+        while time.monotonic() < give_up:
+            if self._doubt is not None:
+                self._doubt(self, False)
+            try:
+                return used.read_response(disable_decoding=True, disconnect_on_error=False)
+            except RedisTimeoutError:
+                continue
+        raise RedisTimeoutError(f"{self} has not answered for {self.timeout:g} s")
+
+    def _read_within(self, used: Connection, seconds: float) -> Any:
+        """What a blocking command answers, or TimeoutError. It may well say nothing for so long; but who
+        waits at a node that is gone would wait in vain."""
+        give_up = time.monotonic() + seconds
+        while True:
+            left = give_up - time.monotonic()
+            try:
+                return read_within(used, max(min(left, PATIENCE), 0.001))
+            except TimeoutError:
+                if left <= PATIENCE:
+                    raise
+            if self._doubt is not None:
+                self._doubt(self, True)
 
     def command(self, *command: Argument, fresh: bool = False) -> Any:
         """As exchange, for one command, which is what most are; an error answer is raised."""
         used = self.acquire(fresh)
         try:
-            heeding(used.send_packed_command(packed_one(command), check_health=False))
-            answer = used.read_response(disable_decoding=True)
+            send(used, packed_one(command), self.timeout)
+            try:
+                answer = used.read_response(disable_decoding=True, disconnect_on_error=False)
+            except RedisTimeoutError:
+                answer = self._read_on(used)
         except ResponseError:
             self.release(used)
             raise
