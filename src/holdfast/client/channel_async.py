@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import grpc
 
 from holdfast.client.remote_address import RemoteAddress
+from holdfast.errors import Unsupported
 
-__all__ = ["OPTIONS", "Channel", "channel", "close"]
+__all__ = ["OPTIONS", "Channel", "channel", "close", "refuse_in_a_child"]
 
 Channel = grpc.aio.Channel
 
@@ -25,8 +28,24 @@ OPTIONS = [
     ("grpc.use_local_subchannel_pool", 1),
 ]
 
+# The process that made the first channel.
+_user: list[int] = []
+
+
+def refuse_in_a_child() -> None:
+    """gRPC works in threads that a fork leaves behind, also with GRPC_ENABLE_FORK_SUPPORT: in the child of a
+    process that has used it, calls hang."""
+    if not _user:
+        _user.append(os.getpid())
+    if _user != [os.getpid()]:
+        raise Unsupported(
+            "this process was forked from one that has used gRPC, and gRPC does not survive that: connect to "
+            "grpc:// in the children alone, start them with 'spawn', or use redis://…"
+        )
+
 
 def channel(address: RemoteAddress) -> Channel:
+    refuse_in_a_child()
     if not address.tls:
         return grpc.aio.insecure_channel(address.target, OPTIONS)
     credentials = grpc.ssl_channel_credentials(address.ca, address.key, address.cert)

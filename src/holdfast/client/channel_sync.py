@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import grpc
 
-from holdfast.client.channel_async import OPTIONS
+from holdfast.client.channel_async import OPTIONS, refuse_in_a_child
 from holdfast.client.remote_address import RemoteAddress
 
 __all__ = ["Channel", "channel", "close"]
@@ -13,6 +13,7 @@ Channel = grpc.Channel
 
 
 def channel(address: RemoteAddress) -> Channel:
+    refuse_in_a_child()
     if not address.tls:
         return grpc.insecure_channel(address.target, OPTIONS)
     credentials = grpc.ssl_channel_credentials(address.ca, address.key, address.cert)

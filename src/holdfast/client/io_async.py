@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from redis.asyncio.connection import Connection, SSLConnection, UnixDomainSocketConnection
@@ -25,6 +27,7 @@ __all__ = [
     "Connection",
     "Lock",
     "Producer",
+    "abandon",
     "aside",
     "connection",
     "heeding",
@@ -76,6 +79,20 @@ def connection(address: Address, host: str, port: int, timeout: float) -> Connec
     """A connection, not yet open, that never retries by itself: the transport decides that."""
     options = address.options(host, port, timeout)
     return _KINDS[address.kind](retry=Retry(NoBackoff(), 0), **options)  # type: ignore[no-any-return]
+
+
+# What the parent of a fork left us. Never freed: that would close files by numbers that others have by then.
+_inherited: list[asyncio.StreamWriter] = []
+
+
+def abandon(used: Connection) -> None:
+    """In the child of a fork: close our copy of the parent's socket, and nothing else. The event loop is not
+    told: what the kernel watches for it is shared with the parent, which would hear no more."""
+    writer, used._reader, used._writer = used._writer, None, None
+    if writer is not None:
+        _inherited.append(writer)
+        with suppress(OSError):
+            os.close(writer.get_extra_info("socket").fileno())
 
 
 async def aside(work: Callable[[], None]) -> None:

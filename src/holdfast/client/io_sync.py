@@ -23,6 +23,7 @@ __all__ = [
     "Connection",
     "Lock",
     "Producer",
+    "abandon",
     "aside",
     "connection",
     "heeding",
@@ -72,6 +73,12 @@ def connection(address: Address, host: str, port: int, timeout: float) -> Connec
     """A connection, not yet open, that never retries by itself: the transport decides that."""
     options = address.options(host, port, timeout)
     return _KINDS[address.kind](retry=Retry(NoBackoff(), 0), **options)  # type: ignore[no-any-return]
+
+
+def abandon(used: Connection) -> None:
+    """In the child of a fork: close our copy of the parent's socket. The other end is not told, for redis-py
+    shuts down only what this process has opened."""
+    used.disconnect()
 
 
 def aside(work: Callable[[], None]) -> None:

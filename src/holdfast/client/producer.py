@@ -30,6 +30,12 @@ class Producer:
         self._deliver = deliver
         self._max_waiting = max_waiting
         self._max_bytes = max_waiting_bytes
+        self._begin(None)
+
+    def _begin(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        """What has gathered on one event loop is not for another: that one has ended, or it is that of the
+        parent of a fork, which sends it."""
+        self._loop = loop
         self._waiting: deque[tuple[Packed, asyncio.Future[MessageId]]] = deque()
         self._bytes = 0
         self._room: deque[asyncio.Future[None]] = deque()
@@ -49,6 +55,8 @@ class Producer:
     async def send(self, message: Packed) -> MessageId:
         """The id, once the message is stored. Cancelled, it may or may not have been sent."""
         loop, size = asyncio.get_running_loop(), len(message.envelope)
+        if loop is not self._loop:
+            self._begin(loop)
         while self._full(size):
             room: asyncio.Future[None] = loop.create_future()
             self._room.append(room)

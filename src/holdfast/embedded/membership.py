@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
 
+from holdfast import forks
 from holdfast.embedded import locks, server, start
 from holdfast.embedded.folder import Folder
 from holdfast.embedded.record import Record
@@ -38,6 +39,7 @@ class Membership:
         self.url = url_of(found.socket)
         """For any Redis client's from_url; the same after a restart of the server."""
         self.durability = found.durability
+        forks.watch(self)
 
     def revive(self) -> None:
         """Have the server answer again after it, or its keeper, was killed.
@@ -53,6 +55,10 @@ class Membership:
             found = start.ensure_running(self._folder, None, again=True)
         self.durability = found.durability
         self.socket, self.url = Path(found.socket), url_of(found.socket)
+
+    def forked(self) -> None:
+        """In the child of a fork, which by its copy of the descriptor is a user too: nobody has the lock."""
+        self._closing = threading.Lock()
 
     def close(self) -> None:
         """Stop being a user. Idempotent; the server ends soon after its last user has left."""

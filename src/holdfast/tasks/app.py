@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
-from holdfast import names
+from holdfast import forks, names
 from holdfast.client import safety
 from holdfast.client._async.client import AsyncClient
 from holdfast.client._async.connecting import connect_async
@@ -90,10 +90,14 @@ class App:
         self.connecting_async: Callable[..., AsyncClient] = connect_async
         self._lock = threading.Lock()
         self._desk: Desk | None = None
-        self._pid = 0
         self._desks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncDesk] = (
             weakref.WeakKeyDictionary()
         )
+        forks.watch(self)
+
+    def forked(self) -> None:
+        """In the child of a fork: nobody here holds a lock. The clients see to themselves."""
+        self._defining, self._lock = threading.Lock(), threading.Lock()
 
     # ---- defining -------------------------------------------------------------------------
 
@@ -255,17 +259,14 @@ class App:
     # ---- connecting -----------------------------------------------------------------------
 
     def desk(self) -> Desk:
-        """Where this process's calls go; made at the first of them, and anew after a fork."""
+        """Where this process's calls go; made at the first of them."""
         found = self._desk
-        if found is not None and self._pid == os.getpid():
+        if found is not None:
             return found
         with self._lock:
-            if self._desk is None or self._pid != os.getpid():
+            if self._desk is None:
                 self._check_url()
-                self._desk, self._pid = (
-                    Desk(self.connecting(self._url, **self._options), self.stack),
-                    os.getpid(),
-                )
+                self._desk = Desk(self.connecting(self._url, **self._options), self.stack)
             return self._desk
 
     def desk_async(self) -> AsyncDesk:
@@ -292,7 +293,7 @@ class App:
             self._desks = weakref.WeakKeyDictionary()
             self._url = url
             self._options |= options
-        if desk is not None and self._pid == os.getpid():
+        if desk is not None:
             desk.close()
 
     def _check_url(self) -> None:
@@ -307,7 +308,7 @@ class App:
         """Close this process's connections; the next call opens new ones."""
         with self._lock:
             desk, self._desk = self._desk, None
-        if desk is not None and self._pid == os.getpid():
+        if desk is not None:
             desk.close()
 
     async def close_async(self) -> None:

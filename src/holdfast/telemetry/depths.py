@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from holdfast import forks
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ class Depths:
         self._at = -math.inf  # not 0: the clock may have begun with the machine, a moment ago
         self._lock = threading.Lock()
         self._look: threading.Thread | None = None
+        forks.watch(self)
+
+    def forked(self) -> None:
+        """In the child of a fork: nobody here holds the lock, and nobody looks."""
+        self._lock, self._look = threading.Lock(), None
 
     def of(self, app: App, queues: Iterable[str]) -> dict[str, Stats]:
         """Each queue's stats, a moment old at most if the server answers. May be called from any

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from holdfast import forks
 from holdfast.errors import InvalidArgument, Unsupported
 from holdfast.message import STATES
 from holdfast.tasks.context import Context
@@ -52,6 +53,7 @@ class Metrics(Middleware):
         self._tallies: dict[tuple[str, str], Tally] = {}
         # Tasks are sent from any thread, and may end in several.
         self._lock = threading.Lock()
+        forks.watch(self)
         self._page: Any = None
         self.registry = registry or prometheus.REGISTRY
         try:
@@ -61,6 +63,10 @@ class Metrics(Middleware):
                 f"this registry has metrics of Holdfast already: {error}; one Metrics per process is "
                 "enough, or give each a registry of its own"
             ) from error
+
+    def forked(self) -> None:
+        """In the child of a fork: nobody here holds the lock."""
+        self._lock = threading.Lock()
 
     # ---- counted --------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from holdfast import names
+from holdfast import forks, names
 from holdfast.client import safety
 from holdfast.client._async.observer import AsyncObserver
 from holdfast.client._async.queue import AsyncQueue
@@ -79,6 +79,16 @@ class AsyncClient:
         self.shards: dict[str, int] = {}
         self.listed: set[str] = set()
         self._reaper: Background | None = None
+        forks.watch(self)
+
+    def forked(self) -> None:
+        """In the child of a fork: another sender. The reaper stays with the parent."""
+        self.senders, self._me = [], secrets.token_hex(6)
+        if self._reaper is not None:
+            self._reaper = None
+            log.info(
+                "the reaper stays with the parent process; this one has none before it starts one"
+            )
 
     def sender(self) -> Sender:
         """One that no other call has; to be put back into `senders` when its call is done."""
@@ -140,7 +150,8 @@ class AsyncClient:
     async def start_reaper(self, every: float = 1.0) -> None:
         """Tend all queues in the background, every so many seconds, until the client is closed.
 
-        Only needed where nobody receives: every receive does the same for its own queue.
+        Only needed where nobody receives: every receive does the same for its own queue. A reaper
+        belongs to this process: the child of a fork has none, and may start its own.
         """
         milliseconds(every, "every", least=1)
         if self._reaper is None:

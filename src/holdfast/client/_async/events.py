@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Self
 
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from holdfast.client.io_async import Connection, Lock, read_within, stop_iteration
+from holdfast import forks
+from holdfast.client.io_async import Connection, Lock, abandon, read_within, stop_iteration
 from holdfast.engine import calls, notes
 from holdfast.engine.keys import QueueRef
 
@@ -38,6 +39,14 @@ class AsyncEvents:
         self._open = False
         # Connections are used by one at a time: whoever closes lets who reads look away first.
         self._reading = Lock()
+        forks.watch(self)
+
+    def forked(self) -> None:
+        """In the child of a fork: subscribe anew. What the parent's connections bring is the parent's."""
+        inherited, self._connections = self._connections, {}
+        self._found, self._reading, self._renew = deque(), Lock(), 0.0
+        for own in inherited.values():
+            abandon(own)
 
     async def __aenter__(self) -> Self:
         self._open = True
@@ -78,6 +87,8 @@ class AsyncEvents:
 
     async def _look(self, seconds: float) -> None:
         try:
+            if not self._connections:
+                await self._subscribe()
             await self._renewed()
             for own in self._connections.values():
                 await self._read(own, max(seconds / len(self._connections), 0.001))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Any, cast
 
-from holdfast import names
+from holdfast import forks, names
 from holdfast.client._async.client import AsyncClient
 from holdfast.client._async.remote_call import AsyncNoTransport, AsyncRemote
 from holdfast.client._async.remote_queue import AsyncRemoteQueue
@@ -46,6 +46,7 @@ class AsyncRemoteClient(AsyncClient):
         self._reaper = None
         self.senders = []
         self._me = secrets.token_hex(6)
+        forks.watch(self)
 
     async def send_named(self, method: Any, request: Any) -> Any:
         """The answer to a send or publish, under a name of ours: safe to repeat by itself."""

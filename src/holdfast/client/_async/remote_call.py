@@ -13,8 +13,9 @@ from typing import Any, NoReturn
 
 import grpc
 
+from holdfast import forks
 from holdfast.client import remote_errors
-from holdfast.client.channel_async import channel, close
+from holdfast.client.channel_async import Channel, channel, close
 from holdfast.client.io_async import sleep
 from holdfast.client.remote_address import RemoteAddress
 from holdfast.errors import Unavailable, Unsupported
@@ -22,6 +23,8 @@ from holdfast.v1.broker_pb2_grpc import BrokerStub, QueuesStub
 
 # The engine knows a repetition for a minute; some of that is left to the way there. Seconds.
 _REMEMBERED = 50.0
+# Channels of a parent that was forked.
+_inherited: list[Channel | None] = []
 
 
 class AsyncRemote:
@@ -31,9 +34,29 @@ class AsyncRemote:
         self._address = address
         self._timeout = timeout
         self._retry_for = retry_for
-        self._channel = channel(address)
-        self.queues: Any = QueuesStub(self._channel)
-        self.broker: Any = BrokerStub(self._channel)
+        self._channel: Channel | None = None
+        self._stubs: tuple[Any, Any] | None = None
+        forks.watch(self)
+
+    def forked(self) -> None:
+        """In the child of a fork: the parent's channel is neither used nor closed."""
+        _inherited.append(self._channel)
+        self._channel = self._stubs = None
+
+    def _open(self) -> tuple[Any, Any]:
+        stubs = self._stubs
+        if stubs is None:
+            made = self._channel = channel(self._address)
+            stubs = self._stubs = QueuesStub(made), BrokerStub(made)
+        return stubs
+
+    @property
+    def queues(self) -> Any:
+        return self._open()[0]
+
+    @property
+    def broker(self) -> Any:
+        return self._open()[1]
 
     async def call(
         self,
@@ -75,7 +98,8 @@ class AsyncRemote:
             pause = min(pause * 2, 1.0)
 
     async def close(self) -> None:
-        await close(self._channel)
+        if self._channel is not None:
+            await close(self._channel)
 
 
 def _lost_connection(error: Any) -> bool:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from redis.crc import key_slot
 from redis.exceptions import AskError, MovedError, RedisError
 
+from holdfast import forks
 from holdfast.client._async.node import AsyncNode, Superseded
 from holdfast.client.address import Address
 from holdfast.client.io_async import Lock, side_by_side
@@ -74,6 +75,13 @@ class AsyncRoutes:
         self._epoch = 0
         self._learned = self._doubted = float("-inf")
         self._learning = Lock()
+        forks.watch(self)
+
+    def forked(self) -> None:
+        """In the child of a fork: the parent's connections are left alone, and nobody here is learning."""
+        self._learning = Lock()
+        for node in [*self._nodes.values(), *self._askers.values()]:
+            node.forked()
 
     # ---- where to -------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from holdfast import forks
 from holdfast.client._sync.delivery import Delivery
 from holdfast.client.backoff import Backoff
 from holdfast.client.io_sync import Background, Lock, sleep
@@ -67,14 +68,20 @@ class Consumer:
         self._lease_seconds = 0.0
         self._keeper: Background | None = None
         self._stopping = False
+        forks.watch(self)
+
+    def forked(self) -> None:
+        """In the child of a fork: another consumer. What the parent holds, it keeps, hands out and acks."""
+        self._lock = threading.RLock()
+        self._ack_lock, self._close_lock = Lock(), Lock()
+        self._ready, self._held, self._acks = deque(), {}, []
+        self._keeper = None
 
     # ---- iteration ------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Delivery]:
         """A generator, so that breaking out of the loop closes the consumer too."""
         try:
-            if self._keeper is None and not self._stopping:
-                self._start()
             while True:
                 if len(self._acks) >= self._ack_every:
                     self._flush()
@@ -101,6 +108,8 @@ class Consumer:
         told to stop."""
         waited, problem_wait = time.monotonic(), 0.05
         while not self._stopping:
+            if self._keeper is None:
+                self._start()
             self._flush()
             wait = _WAIT
             if self._idle is not None:

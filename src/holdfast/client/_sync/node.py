@@ -3,17 +3,25 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakSet
 
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from holdfast.client.address import PATIENCE, Address
-from holdfast.client.io_sync import Connection, Lock, connection, heeding, read_within, send
+from holdfast.client.io_sync import (
+    Connection,
+    Lock,
+    abandon,
+    connection,
+    heeding,
+    read_within,
+    send,
+)
 from holdfast.client.wire import packed, packed_one
 from holdfast.engine.calls import Argument
 
@@ -47,18 +55,18 @@ class Node:
         self.prepared = False
         self.lock = Lock()
         self._idle: list[Connection] = []
-        self._pid = os.getpid()
+        # Those in use, too: a child of a fork must let go of them all.
+        self._all: WeakSet[Connection] = WeakSet()
 
     def __str__(self) -> str:
         return self.address.path or f"{self.host}:{self.port}"
 
     def acquire(self, fresh: bool = False) -> Connection:
         """An idle connection, or a new one; `fresh`: in any case a new one."""
-        if self._pid != os.getpid():  # after a fork: the parent's sockets are not ours
-            self._idle, self._pid = [], os.getpid()
         if not fresh and (idle := self._take_idle()) is not None:
             return idle
         made = connection(self.address, self.host, self.port, self.timeout)
+        self._all.add(made)
         try:
             heeding(made.connect())
         except BaseException as error:
@@ -72,6 +80,13 @@ class Node:
             self._idle.append(used)
         else:
             used.disconnect()
+
+    def forked(self) -> None:
+        """In the child of a fork: none of these connections is ours, and nobody here holds the lock."""
+        inherited, self._all, self._idle = list(self._all), WeakSet(), []
+        self.lock = Lock()
+        for used in inherited:
+            abandon(used)
 
     def close(self) -> None:
         while (idle := self._take_idle()) is not None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import secrets
 from typing import Any, cast
 
-from holdfast import names
+from holdfast import forks, names
 from holdfast.client._sync.client import Client
 from holdfast.client._sync.remote_call import NoTransport, Remote
 from holdfast.client._sync.remote_queue import RemoteQueue
@@ -47,6 +47,7 @@ class RemoteClient(Client):
         self._reaper = None
         self.senders = []
         self._me = secrets.token_hex(6)
+        forks.watch(self)
 
     def send_named(self, method: Any, request: Any) -> Any:
         """The answer to a send or publish, under a name of ours: safe to repeat by itself."""

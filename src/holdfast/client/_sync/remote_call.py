@@ -14,8 +14,9 @@ from typing import Any, NoReturn
 
 import grpc
 
+from holdfast import forks
 from holdfast.client import remote_errors
-from holdfast.client.channel_sync import channel, close
+from holdfast.client.channel_sync import Channel, channel, close
 from holdfast.client.io_sync import sleep
 from holdfast.client.remote_address import RemoteAddress
 from holdfast.errors import Unavailable, Unsupported
@@ -23,6 +24,8 @@ from holdfast.v1.broker_pb2_grpc import BrokerStub, QueuesStub
 
 # The engine knows a repetition for a minute; some of that is left to the way there. Seconds.
 _REMEMBERED = 50.0
+# Channels of a parent that was forked.
+_inherited: list[Channel | None] = []
 
 
 class Remote:
@@ -32,9 +35,29 @@ class Remote:
         self._address = address
         self._timeout = timeout
         self._retry_for = retry_for
-        self._channel = channel(address)
-        self.queues: Any = QueuesStub(self._channel)
-        self.broker: Any = BrokerStub(self._channel)
+        self._channel: Channel | None = None
+        self._stubs: tuple[Any, Any] | None = None
+        forks.watch(self)
+
+    def forked(self) -> None:
+        """In the child of a fork: the parent's channel is neither used nor closed."""
+        _inherited.append(self._channel)
+        self._channel = self._stubs = None
+
+    def _open(self) -> tuple[Any, Any]:
+        stubs = self._stubs
+        if stubs is None:
+            made = self._channel = channel(self._address)
+            stubs = self._stubs = QueuesStub(made), BrokerStub(made)
+        return stubs
+
+    @property
+    def queues(self) -> Any:
+        return self._open()[0]
+
+    @property
+    def broker(self) -> Any:
+        return self._open()[1]
 
     def call(
         self,
@@ -76,7 +99,8 @@ class Remote:
             pause = min(pause * 2, 1.0)
 
     def close(self) -> None:
-        close(self._channel)
+        if self._channel is not None:
+            close(self._channel)
 
 
 def _lost_connection(error: Any) -> bool:
