@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from threading import Timer
 
 import pytest
 
 import holdfast
 from holdfast import Client, InvalidArgument, NoSuchSubscription, Outgoing, Topic
+from holdfast.engine import topics
+from holdfast.engine.keys import TopicRef
 from tests.clock import Clock
 from tests.conftest import Servers, Setting
 from tests.engine.look import bodies, counts, numbered
@@ -138,6 +141,39 @@ def test_touching_is_being_seen_without_taking(topic: Topic, topic_clock: Clock)
     assert counts(busy) == (2, 0, 0, 0)
     with pytest.raises(NoSuchSubscription):
         topic.subscription("nobody").touch()
+
+
+def test_who_waits_is_told_to_be_seen_again_in_time(topic: Topic, topic_clock: Clock) -> None:
+    topic.configure(peer_timeout=8)
+    seat = topic.subscribe("a", peer="p")
+    [ref] = seat.refs()
+    look = partial(topics.observe, TopicRef(topic.name), "a", "p", ref, 1, None)
+    attend = partial(topics.attend, TopicRef(topic.name), "a", "p", ref)
+    # Who does not wait need not come back.
+    assert topic.transport.run(look(0)).next_ms == -1
+    assert topic.transport.run(look(60_000)).next_ms == 4_000
+    assert topic.transport.run(attend(60_000)) == (False, 4_000)
+    # Unless something falls due before.
+    topic.publish(b"x", delay=3)
+    assert topic.transport.run(look(60_000)).next_ms == 3_000
+    assert topic.transport.run(attend(60_000)) == (False, 3_000)
+
+
+def test_a_waiting_peer_that_dies_is_silent_from_its_last_look_on(
+    topic: Topic, topic_clock: Clock
+) -> None:
+    topic.configure(peer_timeout=8)
+    dies, lives = topic.subscribe("a", peer="dies"), topic.subscribe("a", peer="lives")
+    [ref] = dies.refs()
+    topic.transport.run(topics.attend(TopicRef(topic.name), "a", "dies", ref, 60_000))
+    topic_clock.advance(8)
+    lives.observe()
+    topic.publish(b"1")
+    topic_clock.advance(1)
+    lives.touch()
+    topic.publish(b"2")
+    assert take_all(lives) == [b"1", b"2"]
+    assert take_all(dies) == [b"1"]
 
 
 def test_a_handle_from_before_the_mode_changed_says_so_and_takes_nothing(topic: Topic) -> None:

@@ -53,6 +53,15 @@ def touch(topic: TopicRef, consumer: str, peer: str) -> Call[int]:
     return Call("touch", topic, args, int, reads=True)
 
 
+def attend(
+    topic: TopicRef, consumer: str, peer: str, seat: QueueRef, wait_ms: int
+) -> Call[tuple[bool, int]]:
+    """As tend, for a peer at its seat, which is seen there; ms after which it must be seen again."""
+    args: list[Argument] = [consumer_seat(consumer), peer_seat(consumer, peer), wait_ms]
+    args.append(seat.key.removeprefix(topic.key))
+    return Call("attend", topic, args, lambda reply: (bool(reply[0]), reply[1]))
+
+
 def observe(
     topic: TopicRef,
     consumer: str,

@@ -94,14 +94,8 @@ class TopicVerbs(Entrance):
     ) -> list[AsyncDelivery]:
         """What has been published on the topics this consumer is subscribed to: on all of them, or
         on those named. `auto_ack`: settled before it is handed out."""
-        watching = self._client.consumer(consumer, peer=peer)
         self.limits.check_batch(count, "messages")
-        if topics is None:
-            seats = [s for s in await watching.seats() if self.who.may("observe", "topic", s.name)]
-        else:
-            seats = [self._seat("observe", Seat(name, consumer, peer)) for name in topics]
-        if not seats:
-            raise Refused(f"{self.who.name} may observe none of the topics of {consumer!r}")
+        seats = await self._observed(consumer, peer, topics)
         # Any may be first, so that a busy topic does not keep the others from being observed.
         random.shuffle(seats)
         seconds = self._wait(wait)
@@ -116,6 +110,25 @@ class TopicVerbs(Entrance):
                 if mine:
                     await seat.ack_many(mine)
         return got
+
+    async def _observed(
+        self, consumer: str, peer: str, topics: Sequence[str] | None
+    ) -> list[AsyncSubscription]:
+        watching = self._client.consumer(consumer, peer=peer)
+        if topics is None:
+            seats = [s for s in await watching.seats() if self.who.may("observe", "topic", s.name)]
+        else:
+            seats = [self._seat("observe", Seat(name, consumer, peer)) for name in topics]
+        if not seats:
+            raise Refused(f"{self.who.name} may observe none of the topics of {consumer!r}")
+        return seats
+
+    async def attend(
+        self, consumer: str, *, peer: str = "", topics: Sequence[str] | None = None
+    ) -> float:
+        """Be seen wherever `observe` would look, for one who has its hands full. Seconds after which to
+        be seen again."""
+        return min([await seat.attend() for seat in await self._observed(consumer, peer, topics)])
 
     async def touch(self, seat: Seat) -> None:
         """Be seen there without taking anything."""

@@ -171,3 +171,48 @@ async def test_unsubscribing_ends_a_wait_with_an_error(hf: AsyncClient, topic: A
     async with after(0.1, hf, lambda client: client.topic(topic.name).unsubscribe("a")):
         with pytest.raises(NoSuchSubscription):
             await seat.observe(wait=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["subscription", "consumer"])
+async def test_a_peer_that_waits_is_there_however_long_it_waits(
+    hf: AsyncClient, topic: AsyncTopic, who: str, how: str
+) -> None:
+    await topic.configure(peer_timeout=0.3)
+    seat, other = [await topic.subscribe(who, peer=peer) for peer in ("waits", "works")]
+
+    async def publish_late(client: AsyncClient) -> None:
+        """When the other peer has been seen for longer than the time-out."""
+        began = time.monotonic()
+        while time.monotonic() - began < 1:
+            await client.topic(topic.name).observe(who, peer="works", wait=0.05)
+        await client.topic(topic.name).publish(b"news")
+
+    async with after(0, hf, publish_late):
+        if how == "subscription":
+            got = await seat.observe(wait=20)
+        else:
+            got = await hf.consumer(who, peer="waits").observe(wait=20)
+    assert [d.body for d in got] == [b"news"]
+    assert [d.body for d in await other.observe()] == [b"news"]
+
+
+@pytest.mark.slow
+async def test_a_subscription_is_not_given_up_while_somebody_waits_there(
+    hf: AsyncClient, topic: AsyncTopic
+) -> None:
+    await topic.configure(retention=0.3)
+    seat = await topic.subscribe("a")
+
+    async def publish_late(client: AsyncClient) -> None:
+        began = time.monotonic()
+        while time.monotonic() - began < 1:
+            await client.topic(topic.name).observe("b", wait=0.05)
+            # Both doors' servers tend topics by themselves.
+            if not client.url.startswith("grpc"):
+                await client.topic(topic.name).tend()
+        await client.topic(topic.name).publish(b"news")
+
+    await topic.subscribe("b")
+    async with after(0, hf, publish_late):
+        assert [d.body for d in await seat.observe(wait=20)] == [b"news"]

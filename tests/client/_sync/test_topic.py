@@ -166,3 +166,48 @@ def test_unsubscribing_ends_a_wait_with_an_error(hf: Client, topic: Topic) -> No
     with after(0.1, hf, lambda client: client.topic(topic.name).unsubscribe("a")):
         with pytest.raises(NoSuchSubscription):
             seat.observe(wait=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["subscription", "consumer"])
+def test_a_peer_that_waits_is_there_however_long_it_waits(
+    hf: Client, topic: Topic, who: str, how: str
+) -> None:
+    topic.configure(peer_timeout=0.3)
+    seat, other = [topic.subscribe(who, peer=peer) for peer in ("waits", "works")]
+
+    def publish_late(client: Client) -> None:
+        """When the other peer has been seen for longer than the time-out."""
+        began = time.monotonic()
+        while time.monotonic() - began < 1:
+            client.topic(topic.name).observe(who, peer="works", wait=0.05)
+        client.topic(topic.name).publish(b"news")
+
+    with after(0, hf, publish_late):
+        if how == "subscription":
+            got = seat.observe(wait=20)
+        else:
+            got = hf.consumer(who, peer="waits").observe(wait=20)
+    assert [d.body for d in got] == [b"news"]
+    assert [d.body for d in other.observe()] == [b"news"]
+
+
+@pytest.mark.slow
+def test_a_subscription_is_not_given_up_while_somebody_waits_there(
+    hf: Client, topic: Topic
+) -> None:
+    topic.configure(retention=0.3)
+    seat = topic.subscribe("a")
+
+    def publish_late(client: Client) -> None:
+        began = time.monotonic()
+        while time.monotonic() - began < 1:
+            client.topic(topic.name).observe("b", wait=0.05)
+            # Both doors' servers tend topics by themselves.
+            if not client.url.startswith("grpc"):
+                client.topic(topic.name).tend()
+        client.topic(topic.name).publish(b"news")
+
+    topic.subscribe("b")
+    with after(0, hf, publish_late):
+        assert [d.body for d in seat.observe(wait=20)] == [b"news"]

@@ -68,4 +68,7 @@ class AsyncObserver:
             left = give_up - time.monotonic()
             if got or left <= 0:
                 return got
-            await wait_any(seats, left)
+            try:
+                await wait_any(seats, left)
+            except NoSuchSubscription:
+                continue  # one of them was given up meanwhile; the others are looked up anew

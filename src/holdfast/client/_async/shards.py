@@ -73,6 +73,10 @@ class AsyncShards:
         """A message, an Outgoing or a body, checked and ready to be sent."""
         return calls.pack(message, self.codec, unique)
 
+    def tend_call(self, ref: QueueRef, wait_ms: int) -> calls.Call[tuple[bool, int]]:
+        """A look by one who waits here: whether there is something, and ms after which to look again."""
+        return calls.tend(ref, wait_ms)
+
     async def _wake_home(self) -> None:
         """Waiters of a sharded queue block at its first shard; see lua/wake.lua."""
         refs = self._refs

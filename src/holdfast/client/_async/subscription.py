@@ -15,6 +15,8 @@ from holdfast.settings import Lease, Seconds, Settings
 if TYPE_CHECKING:
     from holdfast.client._async.client import AsyncClient
 
+_SOONEST_MS = 20
+
 
 class AsyncSubscription(AsyncPlace):
     """Obtained from a topic: `topic.subscribe("billing")`, or `topic.subscription("billing")` for one
@@ -57,13 +59,17 @@ class AsyncSubscription(AsyncPlace):
             return super()._receive_call(ref, count, lease, wait_ms, dead)
         return topics.observe(self._topic, self.consumer, self.peer, ref, count, lease, wait_ms)
 
+    def tend_call(self, ref: QueueRef, wait_ms: int) -> calls.Call[tuple[bool, int]]:
+        # Who waits is there.
+        return topics.attend(self._topic, self.consumer, self.peer, ref, wait_ms)
+
     async def observe(
         self, count: int = 1, wait: Seconds = 0, *, lease: Lease = None
     ) -> list[AsyncDelivery]:
         """Up to `count` messages under a lease, in one round trip; waits for the first one only.
 
-        Being seen to observe is what keeps a broadcast peer from being dropped. Raises
-        NoSuchSubscription.
+        Being seen to observe, or to wait here, is what keeps a broadcast peer from being dropped.
+        Raises NoSuchSubscription.
         """
         return await self.receive_many(count, wait=wait, lease=lease)
 
@@ -71,6 +77,13 @@ class AsyncSubscription(AsyncPlace):
         """Be seen, as by observe, without taking anything: for those who work on something for
         longer than the topic's peer_timeout."""
         await self.transport.run(topics.touch(self._topic, self.consumer, self.peer))
+
+    async def attend(self) -> float:
+        """The same, for those who come back: seconds after which to be seen again at the latest."""
+        [ref] = await self._shards()
+        _, ms = await self.transport.run(self.tend_call(ref, 0))
+        # Not at once, though something may have fallen due here: nothing is taken.
+        return max(ms, _SOONEST_MS) / 1000
 
     async def unsubscribe(self) -> bool:
         """Give this peer's subscription up; see `AsyncTopic.unsubscribe`."""

@@ -10,8 +10,6 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.engine import calls
-
 if TYPE_CHECKING:
     from holdfast.client._async.shards import AsyncShards
 
@@ -30,7 +28,11 @@ async def wait_any(queues: Sequence[AsyncShards], seconds: float) -> bool:
         left = give_up - time.monotonic()
         wait_ms = max(int(left * 1000), 0)
         refs = [await queue.refs() for queue in queues]
-        looks = [calls.tend(ref, wait_ms) for each in refs for ref in each]
+        looks = [
+            queue.tend_call(ref, wait_ms)
+            for queue, each in zip(queues, refs, strict=True)
+            for ref in each
+        ]
         answers = await transport.run_many(looks)
         if any(ready for ready, _ in answers):
             return True

@@ -67,4 +67,7 @@ class Observer:
             left = give_up - time.monotonic()
             if got or left <= 0:
                 return got
-            wait_any(seats, left)
+            try:
+                wait_any(seats, left)
+            except NoSuchSubscription:
+                continue  # one of them was given up meanwhile; the others are looked up anew

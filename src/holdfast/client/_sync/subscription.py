@@ -16,6 +16,8 @@ from holdfast.settings import Lease, Seconds, Settings
 if TYPE_CHECKING:
     from holdfast.client._sync.client import Client
 
+_SOONEST_MS = 20
+
 
 class Subscription(Place):
     """Obtained from a topic: `topic.subscribe("billing")`, or `topic.subscription("billing")` for one
@@ -58,11 +60,15 @@ class Subscription(Place):
             return super()._receive_call(ref, count, lease, wait_ms, dead)
         return topics.observe(self._topic, self.consumer, self.peer, ref, count, lease, wait_ms)
 
+    def tend_call(self, ref: QueueRef, wait_ms: int) -> calls.Call[tuple[bool, int]]:
+        # Who waits is there.
+        return topics.attend(self._topic, self.consumer, self.peer, ref, wait_ms)
+
     def observe(self, count: int = 1, wait: Seconds = 0, *, lease: Lease = None) -> list[Delivery]:
         """Up to `count` messages under a lease, in one round trip; waits for the first one only.
 
-        Being seen to observe is what keeps a broadcast peer from being dropped. Raises
-        NoSuchSubscription.
+        Being seen to observe, or to wait here, is what keeps a broadcast peer from being dropped.
+        Raises NoSuchSubscription.
         """
         return self.receive_many(count, wait=wait, lease=lease)
 
@@ -70,6 +76,13 @@ class Subscription(Place):
         """Be seen, as by observe, without taking anything: for those who work on something for
         longer than the topic's peer_timeout."""
         self.transport.run(topics.touch(self._topic, self.consumer, self.peer))
+
+    def attend(self) -> float:
+        """The same, for those who come back: seconds after which to be seen again at the latest."""
+        [ref] = self._shards()
+        _, ms = self.transport.run(self.tend_call(ref, 0))
+        # Not at once, though something may have fallen due here: nothing is taken.
+        return max(ms, _SOONEST_MS) / 1000
 
     def unsubscribe(self) -> bool:
         """Give this peer's subscription up; see `Topic.unsubscribe`."""

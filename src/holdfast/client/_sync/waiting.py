@@ -11,8 +11,6 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.engine import calls
-
 if TYPE_CHECKING:
     from holdfast.client._sync.shards import Shards
 
@@ -31,7 +29,11 @@ def wait_any(queues: Sequence[Shards], seconds: float) -> bool:
         left = give_up - time.monotonic()
         wait_ms = max(int(left * 1000), 0)
         refs = [queue.refs() for queue in queues]
-        looks = [calls.tend(ref, wait_ms) for each in refs for ref in each]
+        looks = [
+            queue.tend_call(ref, wait_ms)
+            for queue, each in zip(queues, refs, strict=True)
+            for ref in each
+        ]
         answers = transport.run_many(looks)
         if any(ready for ready, _ in answers):
             return True

@@ -8,13 +8,12 @@ keeps for a stream is one response, however slow its reader is.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 from holdfast.client._async.delivery import AsyncDelivery
 from holdfast.client._async.place import AsyncPlace
-from holdfast.client._async.subscription import AsyncSubscription
 from holdfast.errors import HoldfastError, Unavailable
 from holdfast.server.entrance import Place, Seat
 from holdfast.server.grpc.call import STOPPING, Call
@@ -23,7 +22,7 @@ from holdfast.server.taking import give_back
 from holdfast.settings import WireSettings, whole
 from holdfast.v1 import broker_pb2 as pb
 
-# A wait of this many seconds at most: whoever observes a topic must be heard of now and then.
+# A wait of this many seconds at most: a server that stops and a token that is revoked are noticed.
 _ROUND = 5.0
 # Many languages' clients refuse answers past 4 MB unless told otherwise.
 _RESPONSE_BYTES = 1024 * 1024
@@ -31,6 +30,7 @@ _RESPONSE_BYTES = 1024 * 1024
 _DEFAULT_LEASE = WireSettings().lease_ms / 1000
 
 Take = Callable[[int, float], Any]
+Attend = Callable[[], Awaitable[float]]
 PlaceOf = Callable[[AsyncDelivery], Place]
 Wrap = Callable[[Sequence[AsyncDelivery]], Any]
 
@@ -50,12 +50,13 @@ class Stream:
         # Seconds that a lease lasts, by place; asked for once.
         self._leases: dict[Place, float] = {}
 
-    async def run(self, take: Take, wrap: Wrap) -> None:
+    async def run(self, take: Take, wrap: Wrap, attend: Attend | None = None) -> None:
+        """`attend`: how to be seen while nothing is taken; seconds after which to be seen again."""
         windows = self._call.desk.windows
         window = windows.open(self._size)
         keeper = asyncio.ensure_future(self._keep(window)) if self._heartbeat else None
         try:
-            await self._deliver(window, take, wrap)
+            await self._deliver(window, take, wrap, attend)
         finally:
             if keeper is not None:
                 keeper.cancel()
@@ -63,15 +64,15 @@ class Stream:
                 # Not awaited here: a cancelled call must not be cancelled in this too.
                 self._call.desk.aside(give_back(rest))
 
-    async def _deliver(self, window: Window, take: Take, wrap: Wrap) -> None:
+    async def _deliver(self, window: Window, take: Take, wrap: Wrap, attend: Attend | None) -> None:
         desk = self._call.desk
         pause = min(_ROUND, self._call.session.limits.wait_seconds)
         while not desk.quieting:
             self._call.look_again()
             if window.room <= 0:
-                await window.change(_ROUND)
-                if window.room <= 0:
-                    await self._touch(window)
+                # Who has its hands full does not observe, and must not be taken for gone.
+                again = await attend() if attend is not None else _ROUND
+                await window.change(min(again, _ROUND))
                 continue
             count = min(window.room, self._batch)
             got = await desk.until_quiet(take(count, pause))
@@ -121,20 +122,11 @@ class Stream:
                     with suppress(HoldfastError):  # the next round tries again
                         await self._extend(place, receipts, lease)
 
-    async def _touch(self, window: Window) -> None:
-        """Who has its hands full does not observe, and must not be taken for gone."""
-        for place in {place for place, _ in window.held}:
-            if isinstance(place, Seat):
-                await self._seat(place).touch()
-
-    def _seat(self, seat: Seat) -> AsyncSubscription:
-        topic = self._call.desk.broker.client.topic(seat.topic)
-        return topic.subscription(seat.consumer, peer=seat.peer)
-
     def _at(self, place: Place) -> AsyncPlace:
+        client = self._call.desk.broker.client
         if isinstance(place, Seat):
-            return self._seat(place)
-        return self._call.desk.broker.client.queue(place)
+            return client.topic(place.topic).subscription(place.consumer, peer=place.peer)
+        return client.queue(place)
 
     async def _extend(self, place: Place, receipts: list[str], lease: float) -> None:
         # The stream's own doing: it needs no right to extend by hand.

@@ -107,6 +107,7 @@ class Topics(Places, BrokerServicer):
                 consumer, count, peer=peer, topics=topics, wait=wait, lease=lease, auto_ack=auto_ack
             ),
             lambda got: _answer(got, settled=auto_ack),
+            lambda: call.session.attend(consumer, peer=peer, topics=topics),
         )
 
     @unary

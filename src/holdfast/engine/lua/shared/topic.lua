@@ -71,6 +71,27 @@ function HF.check_tails(consumer, peer)
   return consumer, peer
 end
 
+-- The same for a caller who believes to sit at `tail`, if it says so.
+function HF.must_sit_at(base, consumer, peer, tail)
+  local seat = HF.must_sit(base, HF.check_tails(consumer, peer or ''))
+  if tail and tail ~= seat.tail then
+    error({ err = 'NOSUBSCRIPTION the consumer was subscribed anew in another mode; get the subscription anew too' })
+  end
+  return seat
+end
+
+-- A peer that goes on waiting must be seen again well before it would be taken for silent, or its seat for
+-- forgotten: ms until it has to look again, for that or because something falls due in `next_ms` (-1: nothing
+-- will). Bounded from below, so that nobody spins who has set a time-out of nearly nothing.
+local SOONEST = 20
+
+function HF.seen_by(base, next_ms)
+  local set = HF.open(base).settings
+  local silent = set.retention_ms > 0 and math.min(set.peer_timeout_ms, set.retention_ms) or set.peer_timeout_ms
+  local ms = math.max(math.floor(silent / 2), SOONEST)
+  return next_ms < 0 and ms or math.min(next_ms, ms)
+end
+
 -- When each of these peers of the topic last observed, or false: in their order.
 function HF.seen_at(base, peers)
   local times = {}
