@@ -39,7 +39,7 @@ CATALOGUE: dict[str, tuple[str, str, str]] = {
     "dead": (":q", "hash", "id → dead head and message, for every dead letter"),
     "dedup": (":u", "hash", "dedup id → id of the message sent with it"),
     "dedup_until": (":v", "zset", "dedup id → end of its window, ms"),
-    "unique": (":n", "hash", "unique name → id, while a message sent by ensure is in the queue"),
+    "unique": (":n", "hash", "unique name → id and ttl, while a message sent by ensure is there"),
     "last_send": (
         ":p:",
         "string",

@@ -42,6 +42,7 @@ _SHARED = (
     "lease",
     "dead",
     "dedup",
+    "unique",
     "result",
     "reservation",
     "due",

@@ -1,4 +1,5 @@
---[[ redrive: dead letters become ready again, in the order they died, as if never tried.
+--[[ redrive: dead letters become ready again, in the order they died, as if never tried; with their unique names,
+  unless others have taken these.
   KEYS   queue
   ARGV   gap_us, offset, then count, or 'ids' and ids. gap_us spaces them out: the i-th one of this
          call falls due after (offset + i) · gap_us.
@@ -36,6 +37,7 @@ function T.redrive(keys, args)
   end
   if #later > 0 then HF.delay(q, later, times) end
   HF.ready_push(q, now, false)
+  HF.take_names_back(q, all)
   HF.dead_drop(q, ids)
   if #now > 0 then HF.wake(q) end
   q.redriven = q.redriven + #ids

@@ -50,7 +50,7 @@ local function send_any(q, args)
   end
   HF.store(q, new.fresh)
   HF.dedup_keep(q, new.dedups)
-  for unique, id in pairs(new.uniques) do redis.call('HSET', q.base .. K.unique, unique, id) end
+  for name, r in pairs(new.uniques) do HF.take_name(q, name, r) end
   q.duplicates = q.duplicates + #new.duplicates / 2
   local reply = { new.ms, new.first, q.waiting > q.now and 1 or 0, q.settings.shards }
   for i = 1, #new.duplicates do reply[i + 4] = new.duplicates[i] end

@@ -154,6 +154,7 @@ local function settle_each(q, args, receipts)
   end
   if back > 0 then
     for _, r in ipairs(to.moved) do HF.mark_kinds(q, r) end
+    HF.renew_names(q, to.moved)
     HF.ready_push(q, to.head, true)
     if #to.later > 0 then HF.delay(q, to.later, to.times) end
     q.requeued = q.requeued + #to.requeued

@@ -44,7 +44,7 @@ function HF.name_messages(q, list)
   for i, m in ipairs(list) do
     local of = m.dedup and (known[m.dedup] or dedups[m.dedup] and dedups[m.dedup][1])
     if not of and m.unique then
-      of = uniques[m.unique] or redis.call('HGET', q.base .. K.unique, m.unique)
+      of = uniques[m.unique] and string.sub(uniques[m.unique], 1, 10) or HF.name_taken(q, m.unique)
     end
     if of then
       duplicates[#duplicates + 1], duplicates[#duplicates + 2] = i - 1, of
@@ -54,7 +54,7 @@ function HF.name_messages(q, list)
       m.record = id .. '\0\0' .. m.envelope
       fresh[#fresh + 1] = m
       if m.dedup then dedups[m.dedup] = { id, m.window } end
-      if m.unique then uniques[m.unique] = id end
+      if m.unique then uniques[m.unique] = m.record end
     end
   end
   return { ms = ms, first = first, last = seq - 1, fresh = fresh, duplicates = duplicates, dedups = dedups, uniques = uniques }

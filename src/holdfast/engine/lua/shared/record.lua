@@ -39,15 +39,22 @@ function HF.keep_place(r)
   return string.sub(r, 1, 10) .. '\128\0' .. string.sub(r, 13)
 end
 
--- When the message ends: its own ttl, else the queue's, counted from when it was sent; and a topic's retention.
-function HF.expires(q, r)
-  local ttl = q.settings.ttl_ms
-  if has(string.byte(r, 14), HF.TTL) then ttl = (struct.unpack('>I6', r, 19)) end
+-- When the message of this id ends, of this ttl or (0) the queue's, counted from when it was sent; and no later than
+-- a topic's retention.
+function HF.ends(q, id, ttl)
+  if ttl == 0 then ttl = q.settings.ttl_ms end
   local held = q.retention_ms or 0
   if held > 0 and (ttl == 0 or held < ttl) then ttl = held end
   if ttl == 0 then return HF.FOREVER end
-  return struct.unpack('>I6', r) + ttl
+  return struct.unpack('>I6', id) + ttl
 end
+
+-- A message's own ttl, or 0.
+function HF.own_ttl(r)
+  return has(string.byte(r, 14), HF.TTL) and (struct.unpack('>I6', r, 19)) or 0
+end
+
+function HF.expires(q, r) return HF.ends(q, r, HF.own_ttl(r)) end
 
 local function group_at(flags) return has(flags, HF.TTL) and 25 or 19 end
 
@@ -118,15 +125,4 @@ end
 function HF.forget(q, records)
   HF.free_names(q, records)
   if q.kinds >= HF.REF then HF.let_go(q, records) end
-end
-
--- Their unique names may be used again.
-function HF.free_names(q, records)
-  for i = 1, #records do
-    if string.byte(records[i], 14) % HF.REF >= HF.UNIQUE then
-      local name, key = HF.unique(records[i]), q.base .. K.unique
-      -- A redriven dead letter may carry a name that a newer message holds by now.
-      if redis.call('HGET', key, name) == string.sub(records[i], 1, 10) then redis.call('HDEL', key, name) end
-    end
-  end
 end
