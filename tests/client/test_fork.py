@@ -187,7 +187,7 @@ def add(a, b): return a + b
 q.send(b"a"); add.send(1, 2)
 held, over = threading.Event(), threading.Event()
 def hold():
-    [node] = hf.transport._nodes.values()
+    [node] = hf.transport.routes._nodes.values()
     with node.lock, app._lock, app._defining:
         node.prepared = False
         held.set(); over.wait()
