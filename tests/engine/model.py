@@ -85,7 +85,7 @@ class Model:
         over = [m for m in self.leased.values() if m.until <= self.now]
         for m in over:
             del self.leased[m.id]
-        self.fail(over)
+        self.fail(sorted(over, key=lambda m: key(m.id)))
         for m in [m for m in self.dead_leased.values() if m.until <= self.now]:
             self.dead[m.id] = self.dead_leased.pop(m.id)
 

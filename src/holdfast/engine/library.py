@@ -45,6 +45,7 @@ _SHARED = (
     "unique",
     "result",
     "reservation",
+    "reclaim",
     "due",
     "sweep",
     "intake",

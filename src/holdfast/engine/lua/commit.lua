@@ -26,14 +26,15 @@ function T.commit(keys, args)
       .. '(was a checkpoint deleted while the sink kept its own record of batches?); give both a new place', owner, seq))
   end
   if seq < o.committed and not adopt then HF.reader_is_behind(owner, seq, o) end
-  if seq <= o.settled then return { 0, 1 } end
+  if seq <= o.settled and seq <= o.committed then return { 0, 1 } end
 
   o.committed = math.max(o.committed, seq)
   local went, looked = 0, 0
   while o.settled < o.committed and looked < LIMIT do
     local r, done = HF.reservation(q, owner, o.settled + 1), true
     looked = looked + 1
-    if r then
+    -- One that is being given back is not its owner's any more.
+    if r and not HF.is_released(r) then
       local n
       n, done = HF.commit_reserved(q, r)
       went = went + n

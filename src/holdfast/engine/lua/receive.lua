@@ -3,7 +3,8 @@
   ARGV   count, lease_ms (0: until settled; -1: the queue's; -2: that if set), wait_ms (how long the caller goes on
          waiting if there is nothing; 0: not at all)
   Reply  the messages, then: first batch, lease end (0: none), 1 if more is ready (told only
-         where nothing came, somebody waits or there are shards), ms until
+         where nothing came, somebody waits or there are shards; where nothing came, the caller must call
+         again at once: messages are on their way back, a piece per call, or much had expired), ms until
          something falls due (-1: nothing will), how many shards the queue has
   Errors INVALID
   Cost   O(count), and O(log leased) per batch of 1,000
@@ -49,10 +50,14 @@ function T.receive(keys, args)
   local q = HF.open(keys[1])
   HF.fit_bodies(q)
   lease_ms = HF.lease_for(q, lease_ms)
-  local changed = HF.catch_up(q)
+  local changed, behind = HF.catch_up(q)
 
   local reply, first, deadline, more = {}, 0, 0, false
-  if q.paused_until <= q.now and q.levels > 0 then
+  if q.paused_until > q.now then
+    more = false
+  elseif behind then
+    more = true
+  elseif q.levels > 0 then
     reply, first, deadline = take_plain(q, count, lease_ms)
     if not reply then reply, first, deadline = take(q, count, lease_ms) end
     -- Whether there is more matters to those who wait, who found nothing, or choose between shards.

@@ -14,8 +14,8 @@ function T.receive_dead(keys, args)
   local q = HF.open(keys[1])
   HF.fit_bodies(q)
   lease_ms = HF.lease_for(q, lease_ms)
-  local changed = HF.catch_up(q)
-  local ids, reply = HF.dead_get(q, redis.call('ZRANGE', q.base .. K.died, 0, count - 1))
+  local changed, behind = HF.catch_up(q)
+  local ids, reply = HF.dead_get(q, behind and {} or redis.call('ZRANGE', q.base .. K.died, 0, count - 1))
   local n, first, deadline = #ids, 0, 0
   if n > 0 then
     HF.fit(q, {})
@@ -26,7 +26,7 @@ function T.receive_dead(keys, args)
   elseif wait_ms > 0 then
     q.waiting_dead, changed = math.max(q.waiting_dead, q.now + wait_ms + 1000), true
   end
-  local more = redis.call('EXISTS', q.base .. K.died) == 1
+  local more = behind or redis.call('EXISTS', q.base .. K.died) == 1
   if more then HF.wake_dead(q) end
   if q.waiting_dead > 0 and q.waiting_dead <= q.now then
     q.waiting_dead, changed = 0, true

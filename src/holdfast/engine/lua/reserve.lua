@@ -4,7 +4,7 @@
   ARGV   owner, seq (1 for its first, then one more each), rows (how many it may have in all), chunk (how
          many to take in this call, about), ttl_ms (0: it never goes back by itself), adopt (1: take an
          owner that this queue does not know at its word)
-  Reply  rows in it so far, 1 if it is sealed
+  Reply  rows in it so far, 1 if it is sealed; else the caller must call again
   Errors INVALID, RESERVATION
   Cost   O(chunk); O(1) for all where whole lists can be taken as they are
   Flags  allow-oom                                                                              ]]
@@ -46,7 +46,7 @@ local function begin(q, owner, seq, ttl_ms, adopt)
     HF.reader_is_behind(owner, seq, o)
   end
   local r = HF.reservation(q, owner, seq)
-  if r then return r end
+  if r and not HF.is_released(r) then return r end
   if seq <= o.planned then
     HF.reservation_failed(string.format('%s/%.0f was given back, and its messages may be with others; start the reader '
       .. 'anew, with a new checkpoint', owner, seq))
@@ -74,10 +74,13 @@ function T.reserve(keys, args)
   local q = HF.open(keys[1])
   HF.fit(q, {})
   HF.fit_bodies(q)
+  local _, behind = HF.catch_up(q)
   local r = begin(q, owner, seq, ttl_ms, adopt)
-  if r.sealed then return { r.rows, 1 } end
+  if r.sealed or behind then
+    HF.save(q)
+    return { r.rows, r.sealed and 1 or 0 }
+  end
 
-  HF.catch_up(q)
   local room, got = rows - r.rows, 0
   local want = math.min(chunk, room)
   if want > 0 and q.levels > 0 and q.paused_until <= q.now then

@@ -15,14 +15,14 @@ function T.tend(keys, args)
   local wait_ms = HF.integer(args[1], 'wait_ms', 0, HF.FOREVER)
   local q = HF.open(keys[1])
   HF.fit_bodies(q)
-  local changed = HF.catch_up(q)
+  local changed, behind = HF.catch_up(q)
   changed = HF.sweep(q, HF.FOREVER, LIMIT) > 0 or changed
   if q.waiting > 0 and q.waiting <= q.now then
     q.waiting, changed = 0, true
     redis.call('DEL', q.base .. K.wake)
   end
   local paused = q.paused_until > q.now
-  local ready = not paused and HF.ready_any(q)
+  local ready = not paused and (behind or HF.ready_any(q))
   if ready then
     HF.wake(q)
   elseif wait_ms > 0 then

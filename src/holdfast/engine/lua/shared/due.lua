@@ -1,4 +1,4 @@
---[[ What time brings: delayed messages fall due, leases end, dedup windows close. Every receive
+--[[ What time brings: delayed messages fall due, leases end (reclaim.lua), dedup windows close. Every receive
   calls HF.catch_up first, so that no daemon has to run; `next` in the state says when there is
   something to do, so that it costs nothing when there is not. Work per call is bounded; what is
   left keeps `next` in the past and the next call goes on with it.                              ]]
@@ -64,85 +64,30 @@ function HF.fail(q, records, delay_ms, err)
   HF.bury(q, over, 'max_receives', err)
 end
 
--- The ids behind one entry of `deadlines`.
-local function ids_of(q, member)
-  if #member == 10 then return { member } end
-  HF.loosen(q, member)
-  return HF.ids_in(HF.entry_of(q, member) or '')
-end
-
--- Which leased messages the entries `ended` of `deadlines` speak of, in the order of their delivery.
-local function ended_leases(q, ended)
-  local found, alone, looked, done = {}, false, 0, {}
-  table.sort(ended, function(a, b) return struct.unpack('>I6', a) < struct.unpack('>I6', b) end)
-  for _, member in ipairs(ended) do
-    if looked >= LIMIT then break end
-    local ids, single = ids_of(q, member), #member == 10
-    looked, done[#done + 1] = looked + math.max(#ids, 1), member
-    for i, v in ipairs(HF.leased_get(q, ids)) do
-      local own = v and string.byte(v, 1) % 2 == HF.OWN
-      if v and single == own and (single or string.sub(v, 2, 7) == member) then
-        found[#found + 1], alone = { ids[i], v }, alone or single
-      end
-    end
-  end
-  if alone then
-    local function rank(h)
-      local batch, ms, seq = struct.unpack('>I6', h[2], 2), struct.unpack('>I6I4', h[1])
-      return batch, ms, seq
-    end
-    table.sort(found, function(a, b)
-      local a1, a2, a3 = rank(a)
-      local b1, b2, b3 = rank(b)
-      if a1 ~= b1 then return a1 < b1 end
-      if a2 ~= b2 then return a2 < b2 end
-      return a3 < b3
-    end)
-  end
-  return found, done
-end
-
-local function reclaim(q)
-  local ended = redis.call('ZRANGEBYSCORE', q.base .. K.deadlines, '-inf', q.now, 'LIMIT', 0, LIMIT)
-  local held, done = ended_leases(q, ended)
-  if #done == 0 then return end
-  local records, ids, dead = {}, {}, {}
-  for _, h in ipairs(held) do
-    local r, head = HF.unleash(h[2])
-    if head then
-      ids[#ids + 1], dead[#dead + 1] = h[1], head .. r
-    else
-      records[#records + 1] = r
-    end
-  end
-  HF.fit(q, records)
-  HF.fail(q, records, 0, 'the lease ended without an ack')
-  HF.rebury(q, ids, dead)
-  HF.release(q, held)
-  HF.each('ZREM', q.base .. K.deadlines, done, 1, #done)
-end
-
 local function first_score(key)
   return tonumber(redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2] or 0)
 end
 
--- Returns true if it had anything to look at.
+-- Returns true if it had anything to look at; and true if there are messages on their way back to the head that
+-- have not all come, so that nothing may be handed out.
 function HF.catch_up(q)
-  if q.next == 0 or q.next > q.now then return false end
+  if q.next == 0 or q.next > q.now then return false, false end
   local due = redis.call('ZRANGEBYSCORE', q.base .. K.due, '-inf', q.now, 'LIMIT', 0, LIMIT)
   -- Saved after each step: what it did is done, also if a later one cannot be.
   if #due > 0 then
     HF.promote(q, due)
     HF.save(q)
   end
-  reclaim(q)
+  HF.reclaim(q)
   HF.save(q)
   HF.dedup_prune(q)
   HF.reservations_due(q)
   q.next = 0
-  for _, name in ipairs({ 'due', 'deadlines', 'dedup_until', 'reservation_ends' }) do
+  local behind = false
+  for name, back in pairs({ due = false, deadlines = true, dedup_until = false, reservation_ends = true }) do
     local at = first_score(q.base .. K[name])
-    if at > 0 then HF.due_at(q, at) end
+    if at > 0 and at < HF.FOREVER then HF.due_at(q, at) end
+    behind = behind or (back and at > 0 and at <= q.now)
   end
-  return true
+  return true, behind
 end

@@ -11,12 +11,20 @@
   settled are gone. So a reader that starts again from an old note of where it was finds out, instead
   of getting new messages under an old name: reserve refuses all up to committed.
 
+  One whose release has begun has RELEASED as its end, and an entry in `reservation_ends` that is long past:
+  whoever comes next goes on with it, a piece per call, and nothing is handed out until all of it is back.
+
   A reservation, not its messages, holds the places in their groups (`places`): it may have several
   messages of one group, in their order, and nobody else has one of them meanwhile.
   What is `condemned` dies when the rest is acked.                                              ]]
 
 local STEP = 1000
 local KEPT_MS = 90 * 24 * 3600 * 1000
+
+-- As the end of a reservation: it is being given back.
+local RELEASED = 1
+
+function HF.is_released(r) return r.ends == RELEASED end
 
 local function failed(text) error({ err = 'RESERVATION ' .. text }) end
 
@@ -45,15 +53,30 @@ function HF.keep_owner(q, o)
   redis.call('HSET', q.base .. K.reservations, o.name, struct.pack('>I6I6I6I6', o.committed, o.settled, o.planned, q.now))
 end
 
--- Owners that nobody has heard of for long, and that hold nothing: their memory is not worth keeping.
+-- Owners that nobody has heard of for long, and that hold nothing: their memory is not worth keeping. Looks at
+-- some hundred, beginning anywhere.
 function HF.forget_owners(q)
-  local page = redis.call('HSCAN', q.base .. K.reservations, 0, 'COUNT', 100)[2]
+  local page = redis.call('HSCAN', q.base .. K.reservations, redis.call('TIME')[2], 'COUNT', 100)[2]
   for i = 1, #page, 2 do
     if not string.find(page[i], '/', 1, true) then
       local _, settled, planned, seen = struct.unpack('>I6I6I6I6', page[i + 1])
       if settled == planned and seen + KEPT_MS < q.now then redis.call('HDEL', q.base .. K.reservations, page[i]) end
     end
   end
+end
+
+-- When a reservation goes back, as a score: those that are being released before all others; those that never
+-- do after. Higher ones of an owner come later, and go back first.
+local function ends_at(r)
+  local seq = tonumber(string.match(r.name, '%d+$'))
+  if r.ends == RELEASED then return math.min(seq, 10 ^ 11) end
+  return r.ends > 0 and r.ends or HF.FOREVER + seq
+end
+
+local function list_end(q, r)
+  local at = ends_at(r)
+  redis.call('ZADD', q.base .. K.reservation_ends, at, r.name)
+  if at < HF.FOREVER then HF.due_at(q, at) end
 end
 
 local function named(q, name, v)
@@ -74,10 +97,7 @@ function HF.new_reservation(q, owner, seq, ttl_ms)
   HF.fit_key(r.list, 'list')
   HF.fit_key(r.places, 'hash')
   HF.fit_key(r.condemned, 'hash')
-  if ends > 0 then
-    redis.call('ZADD', q.base .. K.reservation_ends, ends, r.name)
-    HF.due_at(q, ends)
-  end
+  list_end(q, r)
   return r
 end
 
@@ -154,9 +174,19 @@ function HF.purge_reserved(q, r)
   end)
 end
 
+-- From here on it is being given back, whoever does it. How many messages that are; 0 if it was before.
+function HF.begin_release(q, r)
+  if HF.is_released(r) then return 0 end
+  r.ends = RELEASED
+  HF.keep_reservation(q, r)
+  list_end(q, r)
+  return redis.call('LLEN', r.list)
+end
+
 -- A piece goes back to where it came from, before all others, last ones first so that their order stays.
 -- How many, and true when all of it has.
 function HF.release_reserved(q, r, reason)
+  HF.begin_release(q, r)
   local records = redis.call('LRANGE', r.list, -STEP, -1)
   if #records == 0 then
     if not leave_groups(q, r, true) then return 0, false end
@@ -184,26 +214,51 @@ function HF.release_reserved(q, r, reason)
   return #records, false
 end
 
--- One reservation of any owner, or of one.
-function HF.any_reservation(q, owner)
-  local cursor = '0'
-  repeat
-    local page = redis.call('HSCAN', q.base .. K.reservations, cursor, 'COUNT', 100)
-    cursor = page[1]
-    for i = 1, #page[2], 2 do
-      local whose = string.match(page[2][i], '^(.*)/%d+$')
-      if whose and (not owner or whose == owner) then return named(q, page[2][i], page[2][i + 1]) end
+-- What an owner has, its last one first.
+function HF.reservations_of(q, o)
+  local found = {}
+  for top = o.planned, o.settled + 1, -1000 do
+    local names = {}
+    for seq = top, math.max(top - 999, o.settled + 1), -1 do names[#names + 1] = o.name .. '/' .. string.format('%.0f', seq) end
+    for i, v in ipairs(HF.hmget(q.base .. K.reservations, names)) do
+      if v then found[#found + 1] = named(q, names[i], v) end
     end
-  until cursor == '0'
+  end
+  return found
 end
 
--- Those whose time is over go back, a piece per call.
+-- One of an older revision, which listed those alone that end by themselves. Looks at some 10,000 names at most,
+-- beginning anywhere.
+local function unlisted_reservation(q)
+  local cursor, looked, rounds = redis.call('TIME')[2], 0, 0
+  repeat
+    local page = redis.call('HSCAN', q.base .. K.reservations, cursor, 'COUNT', 100)
+    cursor, looked = page[1], looked + 1 + #page[2] / 2
+    if cursor == '0' then rounds = rounds + 1 end
+    for i = 1, #page[2], 2 do
+      if string.find(page[2][i], '/', 1, true) then return named(q, page[2][i], page[2][i + 1]) end
+    end
+  until looked >= 10000 or rounds == 2
+end
+
+-- One reservation of any owner; none of the same owner is later.
+function HF.any_reservation(q)
+  local name = redis.call('ZREVRANGE', q.base .. K.reservation_ends, 0, 0)[1]
+  if not name then return q.reserved > 0 and unlisted_reservation(q) or nil end
+  local v = redis.call('HGET', q.base .. K.reservations, name)
+  -- A name without a reservation: the list was left by a call that failed.
+  return named(q, name, v or struct.pack('>BI6I6I6', 0, 0, 0, RELEASED))
+end
+
+-- Those whose time is over go back, a piece per call, the last one first; after leases that have ended.
 function HF.reservations_due(q)
-  local name = redis.call('ZRANGEBYSCORE', q.base .. K.reservation_ends, '-inf', q.now, 'LIMIT', 0, 1)[1]
+  if redis.call('ZCOUNT', q.base .. K.deadlines, '-inf', q.now) > 0 then return end
+  local name = redis.call('ZREVRANGEBYSCORE', q.base .. K.reservation_ends, q.now, '-inf', 'LIMIT', 0, 1)[1]
   if not name then return end
   local v = redis.call('HGET', q.base .. K.reservations, name)
   if v then
-    HF.release_reserved(q, named(q, name, v), 'the reservation ended without a commit')
+    local r = named(q, name, v)
+    HF.release_reserved(q, r, HF.is_released(r) and 'the reservation was released' or 'the reservation ended without a commit')
   else
     redis.call('ZREM', q.base .. K.reservation_ends, name)
   end
