@@ -11,6 +11,7 @@ import pytest
 import holdfast
 from holdfast import Discard, Retries, Retry, Snooze
 from holdfast.errors import InvalidArgument, ResultTimeout, TaskCancelled, TaskFailed
+from holdfast.worker.settling import Settler
 from holdfast.worker.worker import Worker
 from tests.servers import standalone_server
 from tests.working import home, new_app, work, working
@@ -82,6 +83,37 @@ def test_what_was_done_while_the_server_was_away_is_acked_when_it_is_back(
         stats = home(app).stats()
     assert ran == [1]
     assert (stats.total, stats.acked) == (0, 1)
+
+
+def test_what_cannot_be_settled_is_not_held_for_ever(
+    app: holdfast.App, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = Settler._calls
+    tries: list[None] = []
+
+    async def fail_once(self: Settler, *what: Any) -> Any:
+        tries.append(None)
+        if len(tries) == 1:
+            raise RuntimeError("a fault of ours")
+        return await build(self, *what)
+
+    monkeypatch.setattr(Settler, "_calls", fail_once)
+    ran: list[None] = []
+
+    @app.task
+    async def one() -> None:
+        ran.append(None)
+
+    one.send()
+
+    async def twice(worker: Worker) -> None:
+        async with asyncio.timeout(10):
+            while len(ran) < 2 or worker.held:
+                await asyncio.sleep(0.01)
+
+    work(app, during=twice, lease=0.5)
+    assert "what could not be settled will be run again" in caplog.text
+    assert home(app).stats().total == 0
 
 
 def test_a_failed_task_is_tried_again_and_tells_what_happened(app: holdfast.App) -> None:

@@ -71,6 +71,46 @@ def test_places_are_kept_while_a_task_runs_however_long(
     run(app, main)
 
 
+@pytest.mark.slow
+def test_places_are_kept_although_keeping_them_failed_once(
+    app: holdfast.App, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(places, "HOLD", 0.6)
+    monkeypatch.setattr(places, "RENEW", 0.1)
+    name = f"desks of {app.default_queue}"
+    keep = places.Places._permit
+    asked: list[None] = []
+
+    def fail_once(self: places.Places, *what: Any) -> Any:
+        asked.append(None)
+        if len(asked) == 2:
+            raise RuntimeError("a fault of ours")
+        return keep(self, *what)
+
+    monkeypatch.setattr(places.Places, "_permit", fail_once)
+
+    @app.task(limits=[Concurrency(1, name=name)])
+    async def one() -> None:
+        await asyncio.sleep(30)
+
+    one.send()
+
+    async def main() -> None:
+        worker = Worker(app, Plan([Share(app.default_queue)], deadline=0.1, presence=False))
+        life = asyncio.ensure_future(worker.run())
+        try:
+            async with asyncio.timeout(10):
+                while len(asked) < 15:
+                    await asyncio.sleep(0.01)
+            assert held(app, name) == 1
+        finally:
+            worker.quiet()
+            await life
+
+    run(app, main)
+    assert "keeping places under limits" in caplog.text
+
+
 def test_a_worker_that_ends_leaves_no_place_taken(app: holdfast.App) -> None:
     name = f"desks of {app.default_queue}"
     app.queue(app.default_queue, limits=[Concurrency(5, name=name)])

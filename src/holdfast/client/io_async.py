@@ -7,6 +7,7 @@ single sends become calls.
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import os
 import time
@@ -39,6 +40,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+log = logging.getLogger("holdfast")
 
 sleep = asyncio.sleep
 Lock = asyncio.Lock
@@ -173,8 +176,15 @@ class Background:
 
     def __init__(self, work: Callable[[Background], Awaitable[None]], name: str) -> None:
         self._stop = asyncio.Event()
-        self._task = asyncio.ensure_future(work(self))
+        self._work, self._name = work, name
+        self._task = asyncio.ensure_future(self._run())
         self._task.set_name(name)
+
+    async def _run(self) -> None:
+        try:
+            await self._work(self)
+        except Exception:
+            log.exception("%s has ended, and should not have", self._name)
 
     @property
     def stopped(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -35,6 +36,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+log = logging.getLogger("holdfast")
 
 sleep = time.sleep
 # A generator may be closed by the garbage collector while its own consumer is being closed.
@@ -153,8 +156,15 @@ class Background:
 
     def __init__(self, work: Callable[[Background], None], name: str) -> None:
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=work, args=(self,), name=name, daemon=True)
+        self._work, self._name = work, name
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._work(self)
+        except Exception:
+            log.exception("%s has ended, and should not have", self._name)
 
     @property
     def stopped(self) -> bool:

@@ -131,6 +131,8 @@ class Places:
                     log.warning(
                         "giving back places under limits: %s; they end by themselves", error
                     )
+                except Exception:
+                    log.exception("giving back places under limits; they end by themselves")
                 left, self._left = self._left, set()
                 if left:
                     self._freed(left)
@@ -148,6 +150,10 @@ class Places:
                 )
             except HoldfastError as error:
                 log.warning("keeping places under limits: %s; trying again", error)
+                continue
+            except Exception:
+                # Without this service all places would end, and more would run than is allowed.
+                log.exception("keeping places under limits; trying again")
                 continue
             lost = [
                 need.name

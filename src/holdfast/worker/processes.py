@@ -168,7 +168,7 @@ class Processes:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._closed.wait(), self._problem_wait)
             await process.prepare(self._hello(app))
-        except (WorkerProcessDied, OSError) as error:
+        except Exception as error:  # whatever it is, somebody waits for a process
             self._problem_wait = min(self._problem_wait * 2 or 0.1, 10.0)
             if not self._closed.is_set():
                 log.error("a process for CPU-bound tasks: %s", error)

@@ -80,7 +80,13 @@ class Settler:
         try:
             while self._ready:
                 batches, self._ready = self._ready, []
-                await self._settle(batches)
+                try:
+                    await self._settle(batches)
+                except Exception:
+                    # Nobody may hold for ever what cannot be settled: it comes back when its lease ends.
+                    log.exception("settling; what could not be settled will be run again")
+                    pieces = [piece for done in batches for piece, _ in done]
+                    self._settled(pieces, pieces)
         finally:
             self._task = None
 

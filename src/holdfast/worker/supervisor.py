@@ -193,9 +193,12 @@ class Supervisor:
         self._all.pop(worker)
         _add(self._totals, worker)
         expected = self._stop.is_set() or worker.reloaded or worker.leaving is not None
-        if not worker.failed:
-            self._hear(Ended(worker.pid, worker.name, status, expected))
-        worker.vacated.set()
+        try:
+            if not worker.failed:
+                self._hear(Ended(worker.pid, worker.name, status, expected))
+        finally:
+            # Whoever cannot be told of it: the place is free.
+            worker.vacated.set()
 
     def _check(self, worker: Worker, failures: int) -> None:
         """Raises where there is no hope."""

@@ -12,6 +12,7 @@ import pytest
 from holdfast import AsyncClient, AsyncDelivery, AsyncTopic
 from holdfast.engine.replies import SubscriptionInfo
 from holdfast.errors import by_code
+from holdfast.server.grpc.streams import Stream
 from holdfast.server.limits import Limits
 from holdfast.v1 import broker_pb2 as pb
 from tests.server.grpc.conftest import Opened, opened
@@ -127,6 +128,37 @@ async def test_a_heartbeat_keeps_what_the_stream_holds(
         assert await q.receive(wait=0.1) is None
     done = await served.queues.Ack(pb.AckRequest(queue=name, receipts=[got.receipt]))
     assert list(done.receipts) == [got.receipt]
+
+
+@pytest.mark.slow
+async def test_a_heartbeat_that_failed_once_goes_on(
+    served: Opened,
+    direct: AsyncClient,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    extend = Stream._extend
+    beats: list[None] = []
+
+    async def fail_once(self: Stream, *what: Any) -> None:
+        beats.append(None)
+        if len(beats) == 1:
+            raise RuntimeError("a fault of ours")
+        await extend(self, *what)
+
+    monkeypatch.setattr(Stream, "_extend", fail_once)
+    q = direct.queue(name)
+    await q.send(b"x")
+    stream = receive(served, name, lease_ms=900, heartbeat=True)
+    [got] = await take(stream, 1)
+    async with asyncio.timeout(10):
+        while len(beats) < 5:
+            await asyncio.sleep(0.01)
+    assert await q.receive() is None
+    done = await served.queues.Ack(pb.AckRequest(queue=name, receipts=[got.receipt]))
+    assert list(done.receipts) == [got.receipt]
+    assert "keeping leases of a stream" in caplog.text
 
 
 async def test_a_cancelled_stream_gives_back_at_once_what_was_not_settled(

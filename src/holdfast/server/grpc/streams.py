@@ -8,8 +8,8 @@ keeps for a stream is one response, however slow its reader is.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import suppress
 from typing import Any
 
 from holdfast.client._async.delivery import AsyncDelivery
@@ -21,6 +21,8 @@ from holdfast.server.grpc.windows import Window
 from holdfast.server.taking import give_back
 from holdfast.settings import WireSettings, whole
 from holdfast.v1 import broker_pb2 as pb
+
+log = logging.getLogger("holdfast.server")
 
 # A wait of this many seconds at most: a server that stops and a token that is revoked are noticed.
 _ROUND = 5.0
@@ -119,8 +121,13 @@ class Stream:
                 by_place.setdefault(place, []).append(held.receipt)
             for place, receipts in by_place.items():
                 if lease := self._leases.get(place):
-                    with suppress(HoldfastError):  # the next round tries again
+                    try:
                         await self._extend(place, receipts, lease)
+                    except HoldfastError as error:
+                        log.warning("keeping leases of a stream: %s; trying again", error)
+                    except Exception:
+                        # Without a keeper all leases would end, and nobody would know why.
+                        log.exception("keeping leases of a stream; trying again")
 
     def _at(self, place: Place) -> AsyncPlace:
         client = self._call.desk.broker.client

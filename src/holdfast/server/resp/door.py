@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 import time
 
@@ -11,6 +12,8 @@ from holdfast.server.gate import Gate
 from holdfast.server.meter import Meter
 from holdfast.server.resp.connection import Connection
 from holdfast.server.resp.table import TABLE
+
+log = logging.getLogger("holdfast.server")
 
 # As many connections may be made in one moment and wait to be looked at.
 _BACKLOG = 1024
@@ -92,5 +95,8 @@ class RespDoor:
             await asyncio.sleep(min(longest / 4, 10.0))
             now = self.loop.time()
             for connection in list(self.connections):
-                if connection.idle and now - connection.active > longest:
-                    connection.close()
+                try:
+                    if connection.idle and now - connection.active > longest:
+                        connection.close()
+                except Exception:
+                    log.exception("parting with an idle connection; going on")
