@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import redis
 
 import holdfast
 from tests.cli.conftest import Run, Start
@@ -137,3 +138,22 @@ def test_watching_too_often_is_refused(run: Run, every: str) -> None:
     result = run("stats", "--watch", "--every", every)
     assert result.status == 64
     assert result.err == "error: --every: look at most 20 times a second (0.05)\n"
+
+
+@pytest.mark.parametrize(
+    "words", [("stats", "--json"), ("top", "--once", "--json"), ("reservations", "list", "--json")]
+)
+def test_one_key_that_is_no_queue_does_not_hide_the_others(
+    run: Run, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    with standalone(tmp_path) as url, holdfast.connect(url) as client:
+        client.queue("good").send(b"x")
+        client.queue("good").reserve("reader", 1, [1])
+        with redis.Redis.from_url(url) as raw:
+            for names, key in (("queues", "hf1:{bad}"), ("topics", "hf1:{bad#t}")):
+                raw.set(key, "not ours")
+                raw.sadd(f"hf1:{names}", "bad")
+        result = run(*words, "--url", url)
+    assert result.status == 0
+    assert b'"good"' in result.raw
+    assert "'bad'" in result.err or b"'bad'" in result.raw

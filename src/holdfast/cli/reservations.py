@@ -11,8 +11,10 @@ from holdfast.cli import durations, output
 from holdfast.cli.options import Json, Peer, QueueName, Url, Yes, confirm, connected, existing
 from holdfast.client._sync.client import Client
 from holdfast.client._sync.place import Place
+from holdfast.client._sync.topic import Topic
+from holdfast.engine.replies import SubscriptionInfo
 from holdfast.engine.reserving import Reservation
-from holdfast.errors import ReservationLost
+from holdfast.errors import ReservationLost, WrongType
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -51,7 +53,7 @@ def list_(
             places = list(_everywhere(client))
         else:
             places = [(queue, _place(client, queue, subscription, peer))]
-        found = [(name, held) for name, place in places for held in place.reservations()]
+        found = [(name, held) for name, place in places for held in _reservations(name, place)]
     if json:
         for name, held in found:
             output.emit(_as_json(name, held))
@@ -128,12 +130,29 @@ def _place(client: Client, queue: str, subscription: str | None, peer: str) -> P
     return existing(client, queue)
 
 
+def _reservations(name: str, place: Place) -> list[Reservation]:
+    """Of one that cannot be read it is said why, and the others are shown."""
+    try:
+        return place.reservations()
+    except WrongType as error:
+        output.note(f"{name!r} cannot be read: {error}", style="yellow")
+        return []
+
+
+def _subscriptions(topic: Topic) -> list[SubscriptionInfo]:
+    try:
+        return topic.subscriptions()
+    except WrongType as error:
+        output.note(f"topic {topic.name!r} cannot be read: {error}", style="yellow")
+        return []
+
+
 def _everywhere(client: Client) -> Iterator[tuple[str, Place]]:
     for name in client.queues():
         yield name, client.queue(name)
     for name in client.topics():
         topic = client.topic(name)
-        for info in topic.subscriptions():
+        for info in _subscriptions(topic):
             label = f"{name}/{info.consumer}" + (f"/{info.peer}" if info.peer else "")
             yield label, topic.subscription(info.consumer, peer=info.peer or "")
 

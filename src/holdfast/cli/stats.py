@@ -63,8 +63,14 @@ def stats(
 Snapshot = dict[str, Stats]
 
 
-def _look(client: Client, names: list[str]) -> Snapshot:
-    return {name: client.queue(name).stats() for name in names or client.queues()}
+def _look(client: Client, names: list[str], said: set[str] | None = None) -> Snapshot:
+    """What there is to see. Of one that cannot be read it is said why, once."""
+    found, unreadable = client.all_stats(names or None)
+    said = set() if said is None else said
+    for name in set(unreadable) - said:
+        said.add(name)
+        output.note(f"{name!r} cannot be read: {unreadable[name]}", style="yellow")
+    return found
 
 
 def _once(client: Client, names: list[str], as_json: bool) -> None:
@@ -80,8 +86,9 @@ def _once(client: Client, names: list[str], as_json: bool) -> None:
 
 def _stream(client: Client, names: list[str], pause: float, as_json: bool) -> None:
     before: Snapshot = {}
+    said: set[str] = set()
     while True:
-        now = _look(client, names)
+        now = _look(client, names, said)
         for name, found in now.items():
             rates = _rates(found, before.get(name))
             if as_json:
@@ -97,9 +104,10 @@ def _stream(client: Client, names: list[str], pause: float, as_json: bool) -> No
 
 def _live(client: Client, names: list[str], pause: float) -> None:
     before: Snapshot = {}
+    said: set[str] = set()
     with Live(console=output.console(), auto_refresh=False) as live:
         while True:
-            now = _look(client, names)
+            now = _look(client, names, said)
             hint = Text(f"every {durations.show(pause)}; Ctrl-C ends it", "dim")
             live.update(Group(_table(now, before, rates=True), hint), refresh=True)
             before = now

@@ -52,6 +52,8 @@ class Frame:
     workers: tuple[WorkerSeen, ...] = ()
     queues: tuple[QueueSeen, ...] = ()
     unseen_queues: int = 0
+    unreadable: tuple[str, ...] = ()
+    """Queues whose keys are not as a queue's should be, and why."""
 
     @property
     def running(self) -> list[tuple[WorkerSeen, Running]]:
@@ -80,6 +82,7 @@ class Frame:
             "workers": [_worker_json(worker) for worker in self.workers],
             "queues": [_queue_json(queue) for queue in self.queues],
             "totals": self.totals,
+            "unreadable": list(self.unreadable),
         }
 
 
@@ -97,12 +100,17 @@ class Looking:
         served = {name for worker in workers for name in worker.now.queues}
         # Those that somebody works on first, should there be more than one can look at.
         names = sorted(served) + [n for n in self._client.queues() if n not in served]
-        stats = {name: self._client.queue(name).stats() for name in names[:MOST_QUEUES]}
+        stats, unreadable = self._client.all_stats(names[:MOST_QUEUES])
         queues = tuple(
             _queue(name, found, self._queues.get(name)) for name, found in sorted(stats.items())
         )
         self._queues = stats
-        return Frame(workers=workers, queues=queues, unseen_queues=max(len(names) - MOST_QUEUES, 0))
+        return Frame(
+            workers=workers,
+            queues=queues,
+            unseen_queues=max(len(names) - MOST_QUEUES, 0),
+            unreadable=tuple(f"{name!r}: {error}" for name, error in unreadable.items()),
+        )
 
     def _worker(self, now: Presence) -> WorkerSeen:
         before = self._workers.get(now.name)

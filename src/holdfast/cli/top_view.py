@@ -152,7 +152,7 @@ def _running(running: Sequence[tuple[WorkerSeen, Running]], most: int, width: in
     return _and_more(table, more + unnamed)
 
 
-def _queues(frame: Frame, most: int, width: int) -> Table:
+def _queues(frame: Frame, most: int, width: int) -> RenderableType:
     states = [s for s in STATES if s != "reserved" or any(q.now.reserved for q in frame.queues)]
     if narrow := width < _NARROW:
         states.remove("delayed")
@@ -170,7 +170,13 @@ def _queues(frame: Frame, most: int, width: int) -> Table:
         age = durations.show(queue.now.oldest_age) if queue.now.oldest_ready else ""
         cells += [_speed(queue.arriving), _speed(queue.leaving)]
         table.add_row(name, *cells, *([] if narrow else [Text(age, "dim")]))
-    return _and_more(table, more + frame.unseen_queues)
+    made = _and_more(table, more + frame.unseen_queues)
+    if not frame.unreadable:
+        return made
+    n = len(frame.unreadable)
+    return Group(
+        made, Text(f"{output.several(n, 'queue')} cannot be read: holdfast stats", "yellow")
+    )
 
 
 # ---- small things -------------------------------------------------------------------------

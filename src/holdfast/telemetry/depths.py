@@ -58,9 +58,10 @@ class Depths:
 
     def _run(self, app: App, queues: list[str]) -> None:
         try:
-            desk = app.desk()
-            self._found = {name: desk.queue(name).stats() for name in queues}
+            self._found, unreadable = app.desk().client.all_stats(queues)
             self._at = time.monotonic()
+            for name, problem in unreadable.items():
+                log.warning("looking at queue %r for metrics: %s", name, problem)
         except HoldfastError as error:
             log.warning("looking at queues for metrics: %s", error)
         except Exception:

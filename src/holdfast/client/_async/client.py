@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -21,8 +21,8 @@ from holdfast.client.io_async import Background
 from holdfast.client.sender import CallName, Sender
 from holdfast.engine.calls import Call
 from holdfast.engine.keys import REGISTRY, TOPICS
-from holdfast.engine.replies import Sent
-from holdfast.errors import HoldfastError, InvalidArgument
+from holdfast.engine.replies import Sent, Stats
+from holdfast.errors import HoldfastError, InvalidArgument, TryAgain
 from holdfast.message import Codec
 from holdfast.settings import milliseconds, whole
 
@@ -132,12 +132,29 @@ class AsyncClient:
     async def topics(self) -> list[str]:
         """Names of all topics that were ever published to or subscribed to, and not deleted."""
         found = await self.transport.command("SMEMBERS", TOPICS, key=TOPICS)
-        return sorted(name.decode() for name in found)
+        return sorted(name.decode(errors="replace") for name in found)
 
     async def queues(self) -> list[str]:
         """Names of all queues that were ever written to and not deleted."""
         found = await self.transport.command("SMEMBERS", REGISTRY, key=REGISTRY)
-        return sorted(name.decode() for name in found)
+        # What somebody else put there, and is no text, must not keep us from the others.
+        return sorted(name.decode(errors="replace") for name in found)
+
+    async def all_stats(
+        self, queues: Iterable[str] | None = None
+    ) -> tuple[dict[str, Stats], dict[str, HoldfastError]]:
+        """Stats of these queues, or of all; and why for those of which there are none, since their keys
+        are not as a queue's should be: one of them does not hide the others."""
+        found: dict[str, Stats] = {}
+        unreadable: dict[str, HoldfastError] = {}
+        for name in await self.queues() if queues is None else queues:
+            try:
+                found[name] = await self.queue(name).stats()
+            except TryAgain:
+                raise  # not this queue's fault
+            except HoldfastError as error:
+                unreadable[name] = error
+        return found, unreadable
 
     async def ping(self) -> None:
         """Returns if a server answers; raises Unavailable if none does in time."""
@@ -159,17 +176,40 @@ class AsyncClient:
             self._reaper = Background(self._reap, "holdfast-reaper")
 
     async def _reap(self, me: Background) -> None:
+        # What was said of which, so that it is not said every time.
+        said: dict[str, str] = {}
         while not me.stopped:
             try:
-                for name in await self.queues():
-                    await self.queue(name).tend()
-                for name in await self.topics():
-                    await self.topic(name).tend()
+                queues, topics = await self.queues(), await self.topics()
             except HoldfastError as error:
                 log.warning("reaper: %s; going on", error)
             except Exception:
                 log.exception("reaper; going on")
+            else:
+                for name in queues:
+                    await self._tend(f"queue {name!r}", self.queue, name, said)
+                for name in topics:
+                    await self._tend(f"topic {name!r}", self.topic, name, said)
             await me.pause(self._every)
+
+    async def _tend(
+        self,
+        what: str,
+        place: Callable[[str], AsyncQueue | AsyncTopic],
+        name: str,
+        said: dict[str, str],
+    ) -> None:
+        """One that cannot be tended does not keep us from the next."""
+        try:
+            await place(name).tend()
+        except HoldfastError as error:
+            if said.get(what) != str(error):
+                log.warning("reaper: %s: %s; going on with the others", what, error)
+            said[what] = str(error)
+        except Exception:
+            log.exception("reaper: %s; going on with the others", what)
+        else:
+            said.pop(what, None)
 
     def _leave(self) -> None:
         membership, self._membership = self._membership, None

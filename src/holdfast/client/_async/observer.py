@@ -32,7 +32,7 @@ class AsyncObserver:
         """Names of the topics this consumer has subscribed to."""
         index = topics_of(self.consumer)
         found = await self._client.transport.command("SMEMBERS", index, key=index)
-        return sorted(name.decode() for name in found)
+        return sorted(name.decode(errors="replace") for name in found)
 
     async def seats(self) -> list[AsyncSubscription]:
         """Its subscriptions. Raises NoSuchSubscription if it has none."""

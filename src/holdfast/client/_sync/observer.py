@@ -33,7 +33,7 @@ class Observer:
         """Names of the topics this consumer has subscribed to."""
         index = topics_of(self.consumer)
         found = self._client.transport.command("SMEMBERS", index, key=index)
-        return sorted(name.decode() for name in found)
+        return sorted(name.decode(errors="replace") for name in found)
 
     def seats(self) -> list[Subscription]:
         """Its subscriptions. Raises NoSuchSubscription if it has none."""
