@@ -262,7 +262,8 @@ _BY_WORD: dict[str, type[HoldfastError]] = {
     "MASTERDOWN": Unavailable,
     "CLUSTERDOWN": Unavailable,
     "TRYAGAIN": Unavailable,
-    "NOREPLICAS": NotReplicated,
+    # Refused before anything was written; another primary may have replicas enough.
+    "NOREPLICAS": Unavailable,
     "MISCONF": Unavailable,
 }
 

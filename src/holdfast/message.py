@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from struct import Struct
+from struct import error as struct_error
 from typing import Any, Literal, Protocol, TypeVar
 from zlib import crc32
 
@@ -202,7 +203,11 @@ def corrupt(records: Sequence[bytes]) -> list[int]:
     unpack, crc, seeds = _CHECKED.unpack_from, crc32, _SEEDS
     found = []
     for i, record in enumerate(records):
-        kind, told = unpack(record, 12)
+        try:
+            kind, told = unpack(record, 12)
+        except (struct_error, TypeError):  # there is not even a checksum
+            found.append(i)
+            continue
         if kind not in seeds or crc(record[18:], seeds[kind]) != told:
             found.append(i)
     return found

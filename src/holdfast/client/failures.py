@@ -50,12 +50,22 @@ def passing(error: Exception) -> bool:
     return isinstance(translated(error), errors.Unavailable)
 
 
-def never_sent(error: Exception) -> bool:
-    """Was there no connection that the call could have been sent on?"""
-    return getattr(error, "never_sent", False)
-
-
 def translated(error: Exception) -> errors.HoldfastError:
     if isinstance(error, errors.HoldfastError):
         return error
     return errors.from_server(_text(error))
+
+
+def ours(error: Exception, doing: str) -> Exception:
+    """What may leave the client instead of this: the last resort, for what nobody has foreseen. The
+    caller raises it from the error, so that the cause is told."""
+    if isinstance(error, errors.HoldfastError | Warning):
+        return error
+    if isinstance(error, theirs.RedisError):
+        return translated(error)
+    if isinstance(error, OSError):
+        return errors.Unavailable(f"{doing}: {error}")
+    return errors.HoldfastError(
+        f"{doing}: the server's answer makes no sense to this client ({type(error).__name__}: {error}); "
+        "see docs/servers.md, and look for what is between the two"
+    )

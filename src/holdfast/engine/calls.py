@@ -122,8 +122,12 @@ class Plain(Call[Any]):
 
     plain = True
 
-    def __init__(self, key: str, words: Sequence[Argument]) -> None:
-        super().__init__(str(words[0]), keys.at(key), words, lambda reply: reply, reads=True)
+    def __init__(
+        self, key: str, words: Sequence[Argument], parse: Callable[[Any], Any] | None = None
+    ) -> None:
+        super().__init__(
+            str(words[0]), keys.at(key), words, parse or (lambda reply: reply), reads=True
+        )
 
     def command(self, cluster: bool = False) -> tuple[Argument, ...]:
         return tuple(self.args)

@@ -152,6 +152,11 @@ def subscriptions(reply: list[Any]) -> list[SubscriptionInfo]:
     return infos
 
 
+def names(reply: Any) -> list[str]:
+    """Those of queues or topics, in order. What somebody else put there, and is no text, hides no other."""
+    return sorted(name.decode(errors="replace") for name in reply)
+
+
 def positions(reply: list[int]) -> list[int]:
     return reply
 

@@ -19,6 +19,7 @@ from holdfast.client._async.transport import AsyncTransport
 from holdfast.client.address import parse
 from holdfast.client.io_async import Background
 from holdfast.client.sender import CallName, Sender
+from holdfast.engine import replies
 from holdfast.engine.calls import Call
 from holdfast.engine.keys import REGISTRY, TOPICS
 from holdfast.engine.replies import Sent, Stats
@@ -131,14 +132,17 @@ class AsyncClient:
 
     async def topics(self) -> list[str]:
         """Names of all topics that were ever published to or subscribed to, and not deleted."""
-        found = await self.transport.command("SMEMBERS", TOPICS, key=TOPICS)
-        return sorted(name.decode(errors="replace") for name in found)
+        found: list[str] = await self.transport.command(
+            "SMEMBERS", TOPICS, key=TOPICS, parse=replies.names
+        )
+        return found
 
     async def queues(self) -> list[str]:
         """Names of all queues that were ever written to and not deleted."""
-        found = await self.transport.command("SMEMBERS", REGISTRY, key=REGISTRY)
-        # What somebody else put there, and is no text, must not keep us from the others.
-        return sorted(name.decode(errors="replace") for name in found)
+        found: list[str] = await self.transport.command(
+            "SMEMBERS", REGISTRY, key=REGISTRY, parse=replies.names
+        )
+        return found
 
     async def all_stats(
         self, queues: Iterable[str] | None = None

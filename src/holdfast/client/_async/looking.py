@@ -4,7 +4,8 @@ message by its id, to look at it, move it or take it away."""
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.client._async.events import AsyncEvents
 from holdfast.client._async.reserving import AsyncReserving
@@ -159,9 +160,15 @@ class AsyncLooking(AsyncReserving):
         found: list[notes.Event] = []
         for ref in await self._shards():
             key = ref.below("journal")
-            entries = await self.transport.command(
-                "XREVRANGE", key, "+", "-", "COUNT", whole(count, "count", 1, 2**31), key=key
+            limits = ("+", "-", "COUNT", whole(count, "count", 1, 2**31))
+            found += await self.transport.command(
+                "XREVRANGE", key, *limits, key=key, parse=partial(self._expanded, ref.shard)
             )
-            for _, fields in reversed(entries):
-                found += notes.expand(fields[1], self.name, ref.shard)
         return sorted(found, key=lambda event: event.time)
+
+    def _expanded(self, shard: int, entries: list[Any]) -> list[notes.Event]:
+        return [
+            event
+            for _, fields in reversed(entries)
+            for event in notes.expand(fields[1], self.name, shard)
+        ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from holdfast.client._async.delivery import AsyncDelivery
 from holdfast.client._async.subscription import AsyncSubscription
 from holdfast.client._async.waiting import wait_any
+from holdfast.engine import replies
 from holdfast.engine.keys import topics_of
 from holdfast.errors import NoSuchSubscription
 from holdfast.settings import Lease, Seconds, milliseconds
@@ -31,8 +32,10 @@ class AsyncObserver:
     async def topics(self) -> list[str]:
         """Names of the topics this consumer has subscribed to."""
         index = topics_of(self.consumer)
-        found = await self._client.transport.command("SMEMBERS", index, key=index)
-        return sorted(name.decode(errors="replace") for name in found)
+        found: list[str] = await self._client.transport.command(
+            "SMEMBERS", index, key=index, parse=replies.names
+        )
+        return found
 
     async def seats(self) -> list[AsyncSubscription]:
         """Its subscriptions. Raises NoSuchSubscription if it has none."""

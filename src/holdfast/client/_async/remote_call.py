@@ -114,7 +114,7 @@ class AsyncNoTransport:
             "this is not offered through a Holdfast server; connect to the Valkey behind it"
         )
 
-    run_many = run_after = command = wait_for_any = examine_all = connection_to = run
+    run_many = run_after = command = wait_for_any = examine_all = subscribe = run
 
     async def close(self) -> None:
         """Nothing is open."""

@@ -20,6 +20,7 @@ from holdfast.client._sync.transport import Transport
 from holdfast.client.address import parse
 from holdfast.client.io_sync import Background
 from holdfast.client.sender import CallName, Sender
+from holdfast.engine import replies
 from holdfast.engine.calls import Call
 from holdfast.engine.keys import REGISTRY, TOPICS
 from holdfast.engine.replies import Sent, Stats
@@ -132,14 +133,17 @@ class Client:
 
     def topics(self) -> list[str]:
         """Names of all topics that were ever published to or subscribed to, and not deleted."""
-        found = self.transport.command("SMEMBERS", TOPICS, key=TOPICS)
-        return sorted(name.decode(errors="replace") for name in found)
+        found: list[str] = self.transport.command(
+            "SMEMBERS", TOPICS, key=TOPICS, parse=replies.names
+        )
+        return found
 
     def queues(self) -> list[str]:
         """Names of all queues that were ever written to and not deleted."""
-        found = self.transport.command("SMEMBERS", REGISTRY, key=REGISTRY)
-        # What somebody else put there, and is no text, must not keep us from the others.
-        return sorted(name.decode(errors="replace") for name in found)
+        found: list[str] = self.transport.command(
+            "SMEMBERS", REGISTRY, key=REGISTRY, parse=replies.names
+        )
+        return found
 
     def all_stats(
         self, queues: Iterable[str] | None = None

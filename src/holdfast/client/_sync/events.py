@@ -8,6 +8,7 @@ that is on, and nowhere else.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from types import TracebackType
@@ -16,15 +17,21 @@ from typing import TYPE_CHECKING, Self
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from holdfast import forks
-from holdfast.client.io_sync import Connection, Lock, abandon, read_within, stop_iteration
+from holdfast.client.address import PATIENCE
+from holdfast.client.io_sync import Connection, Lock, abandon, read_within, sleep, stop_iteration
 from holdfast.engine import calls, notes
 from holdfast.engine.keys import QueueRef
+from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.client._sync.queue import Queue
 
+log = logging.getLogger("holdfast")
+
 _LISTEN = 60.0
 _PATIENCE = 0.5
+# Before connecting again, seconds.
+_AGAIN = 0.02
 
 
 class Events:
@@ -36,7 +43,7 @@ class Events:
         self._found: deque[notes.Event] = deque()
         self._refs: dict[bytes, QueueRef] = {}
         self._connections: dict[str, Connection] = {}
-        self._renew = 0.0
+        self._renew = self._heard = 0.0
         self._open = False
         # Connections are used by one at a time: whoever closes lets who reads look away first.
         self._reading = Lock()
@@ -59,12 +66,11 @@ class Events:
 
     def _subscribe(self) -> None:
         """One connection per node, for all shards that live there."""
-        for channel, ref in self._refs.items():
-            node, own = self._queue.transport.connection_to(ref.key, self._connections)
-            self._connections[node] = own
-            own.send_command("SSUBSCRIBE", channel)
-            while (answer := own.read_response(disable_decoding=True))[0] != b"ssubscribe":
-                self._take(answer)
+        channels = {channel: ref.key for channel, ref in self._refs.items()}
+        self._connections, came = self._queue.transport.subscribe(channels)
+        self._heard = time.monotonic()
+        for message in came:
+            self._take(message)
 
     def _renewed(self) -> None:
         if time.monotonic() < self._renew:
@@ -93,7 +99,15 @@ class Events:
             self._renewed()
             for own in self._connections.values():
                 self._read(own, max(seconds / len(self._connections), 0.001))
-        except (RedisConnectionError, OSError):
+            if time.monotonic() - self._heard > PATIENCE:
+                for node in self._connections:
+                    self._queue.transport.doubt(node)
+        except HoldfastError:
+            raise
+        except Exception as error:
+            # A lost connection, a slot that has moved, or a message that is none of ours.
+            log.debug("listening to %r: %r; again", self._queue.name, error)
+            sleep(_AGAIN)
             self._reconnect()
 
     def _reconnect(self) -> None:
@@ -111,7 +125,10 @@ class Events:
             return
 
     def _take(self, message: list[bytes]) -> None:
+        self._heard = time.monotonic()
         kind, channel, note = message
+        if kind == b"sunsubscribe":
+            raise RedisConnectionError("the slot has moved to another node")
         if kind == b"smessage":
             for event in notes.expand(note, self._queue.name, self._refs[channel].shard):
                 if not self._kinds or event.kind in self._kinds:

@@ -5,7 +5,8 @@ message by its id, to look at it, move it or take it away."""
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.client._sync.events import Events
 from holdfast.client._sync.reserving import Reserving
@@ -158,9 +159,15 @@ class Looking(Reserving):
         found: list[notes.Event] = []
         for ref in self._shards():
             key = ref.below("journal")
-            entries = self.transport.command(
-                "XREVRANGE", key, "+", "-", "COUNT", whole(count, "count", 1, 2**31), key=key
+            limits = ("+", "-", "COUNT", whole(count, "count", 1, 2**31))
+            found += self.transport.command(
+                "XREVRANGE", key, *limits, key=key, parse=partial(self._expanded, ref.shard)
             )
-            for _, fields in reversed(entries):
-                found += notes.expand(fields[1], self.name, ref.shard)
         return sorted(found, key=lambda event: event.time)
+
+    def _expanded(self, shard: int, entries: list[Any]) -> list[notes.Event]:
+        return [
+            event
+            for _, fields in reversed(entries)
+            for event in notes.expand(fields[1], self.name, shard)
+        ]

@@ -27,9 +27,25 @@ from holdfast.engine.calls import Argument
 
 MAX_IDLE = 64
 
+_NO_CONNECTION = (RedisConnectionError, RedisTimeoutError)
+
 
 class Superseded(RedisConnectionError):
     """The node says nothing, and another one has taken over."""
+
+
+class Unreached(RedisConnectionError):
+    """There is no connection to the node: nothing was sent."""
+
+
+class Garbled(RedisConnectionError):
+    """What came is no answer in the protocol: who knows what it was an answer to."""
+
+
+def _garbled(error: BaseException) -> bool:
+    """An error in the middle of an exchange that is no lost connection."""
+    known = RedisConnectionError | RedisTimeoutError | OSError | ResponseError
+    return isinstance(error, Exception) and not isinstance(error, known)
 
 
 class Node:
@@ -70,8 +86,11 @@ class Node:
         try:
             heeding(made.connect())
         except BaseException as error:
-            error.never_sent = True  # type: ignore[attr-defined]  # see failures.py
             made.disconnect()
+            if type(error) in _NO_CONNECTION or isinstance(error, OSError):
+                raise Unreached(str(error)) from error
+            if _garbled(error):
+                raise Garbled(f"{type(error).__name__}: {error}") from error
             raise
         return made
 
@@ -102,12 +121,15 @@ class Node:
         self, commands: Sequence[tuple[Argument, ...]], *, fresh: bool = False
     ) -> list[Any]:
         """Send commands in one go and read all answers; an error answer is returned, not raised."""
+        data = packed(commands)
         used = self.acquire(fresh)
         try:
-            send(used, packed(commands), self.timeout)
+            send(used, data, self.timeout)
             answers = [self._answer(used) for _ in commands]
-        except BaseException:
+        except BaseException as error:
             used.disconnect()
+            if _garbled(error):
+                raise Garbled(f"{type(error).__name__}: {error}") from error
             raise
         self.release(used)
         return answers
@@ -143,10 +165,10 @@ class Node:
         """One pipeline: the server goes on with the commands in the moment the blocking one is done.
         The end of the time is ours to watch, since the server looks at its own time-outs only ten
         times a second; a second connection then unblocks the first."""
+        data = packed([("CLIENT", "ID"), blocking, *commands])
         used = self.acquire()
         try:
-            sent = packed([("CLIENT", "ID"), blocking, *commands])
-            send(used, sent, self.timeout)
+            send(used, data, self.timeout)
             me = self._answer(used)
             first: Any
             try:
@@ -161,12 +183,28 @@ class Node:
             if last is not None:
                 send(used, packed_one(last), self.timeout)
                 answers.append(self._answer(used))
-        except BaseException:
+        except BaseException as error:
             # Closed, the server forgets the commands that wait behind the blocking one.
             used.disconnect()
+            if _garbled(error):
+                raise Garbled(f"{type(error).__name__}: {error}") from error
             raise
         self.release(used)
         return first, answers
+
+    def subscribe(self, used: Connection, channel: bytes) -> list[Any]:
+        """Listen to a channel over a connection of the caller's own. What came before the answer."""
+        came: list[Any] = []
+        try:
+            send(used, packed_one(("SSUBSCRIBE", channel)), self.timeout)
+            while (answer := self._answer(used))[0] != b"ssubscribe":
+                came.append(answer)
+        except BaseException as error:
+            used.disconnect()
+            if _garbled(error):
+                raise Garbled(f"{type(error).__name__}: {error}") from error
+            raise
+        return came
 
     def _answer(self, used: Connection) -> Any:
         try:
@@ -205,9 +243,10 @@ class Node:
 
     def command(self, *command: Argument, fresh: bool = False) -> Any:
         """As exchange, for one command, which is what most are; an error answer is raised."""
+        data = packed_one(command)
         used = self.acquire(fresh)
         try:
-            send(used, packed_one(command), self.timeout)
+            send(used, data, self.timeout)
             try:
                 answer = used.read_response(disable_decoding=True, disconnect_on_error=False)
             except RedisTimeoutError:
@@ -215,8 +254,10 @@ class Node:
         except ResponseError:
             self.release(used)
             raise
-        except BaseException:
+        except BaseException as error:
             used.disconnect()
+            if _garbled(error):
+                raise Garbled(f"{type(error).__name__}: {error}") from error
             raise
         self.release(used)
         return answer

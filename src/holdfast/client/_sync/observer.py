@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.client._sync.delivery import Delivery
 from holdfast.client._sync.subscription import Subscription
 from holdfast.client._sync.waiting import wait_any
+from holdfast.engine import replies
 from holdfast.engine.keys import topics_of
 from holdfast.errors import NoSuchSubscription
 from holdfast.settings import Lease, Seconds, milliseconds
@@ -32,8 +33,10 @@ class Observer:
     def topics(self) -> list[str]:
         """Names of the topics this consumer has subscribed to."""
         index = topics_of(self.consumer)
-        found = self._client.transport.command("SMEMBERS", index, key=index)
-        return sorted(name.decode(errors="replace") for name in found)
+        found: list[str] = self._client.transport.command(
+            "SMEMBERS", index, key=index, parse=replies.names
+        )
+        return found
 
     def seats(self) -> list[Subscription]:
         """Its subscriptions. Raises NoSuchSubscription if it has none."""

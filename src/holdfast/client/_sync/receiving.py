@@ -184,7 +184,10 @@ class Receiving(Shards):
             got += [kind(batch, record, place) for place, record in enumerate(part)]
         if not dead and (bad := corrupt(records)):
             why = "corrupt: the checksum does not match"
-            self.transport.run(calls.nack(ref, "bury", 0, why, [got[i].wire for i in bad]))
+            # What is too short to have an id cannot be named: it comes back until it is past max_receives.
+            named = [got[i].wire for i in bad if isinstance(records[i], bytes) and records[i][9:]]
+            if named:
+                self.transport.run(calls.nack(ref, "bury", 0, why, named))
             got = [d for i, d in enumerate(got) if i not in set(bad)]
         return got
 

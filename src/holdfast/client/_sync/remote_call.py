@@ -115,7 +115,7 @@ class NoTransport:
             "this is not offered through a Holdfast server; connect to the Valkey behind it"
         )
 
-    run_many = run_after = command = wait_for_any = examine_all = connection_to = run
+    run_many = run_after = command = wait_for_any = examine_all = subscribe = run
 
     def close(self) -> None:
         """Nothing is open."""

@@ -22,16 +22,17 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from holdfast.client import failures, safety
 from holdfast.client._sync import readiness
-from holdfast.client._sync.node import Node
+from holdfast.client._sync.node import Node, Superseded, Unreached
 from holdfast.client._sync.routes import Routes
 from holdfast.client.address import Address
-from holdfast.client.io_sync import Connection, aside, connection, sleep
+from holdfast.client.io_sync import Connection, aside, sleep
 from holdfast.client.sender import Sender
 from holdfast.engine.calls import Argument, Call, Plain, Repeat, stamp
 from holdfast.errors import (
     AnswerLost,
     HoldfastError,
     NotReplicated,
+    Refused,
     Unavailable,
 )
 
@@ -98,6 +99,8 @@ class Transport:
             return {str(node): readiness.examine(node) for node in self.routes.primaries()}
         except (*_LOST, ResponseError) as error:
             raise Unavailable(f"a node of {self.address.safe} does not answer: {error}") from error
+        except Exception as error:
+            raise failures.ours(error, f"examining {self.address.safe}") from error
 
     # ---- running --------------------------------------------------------------------------
 
@@ -106,11 +109,16 @@ class Transport:
 
         A call that is to be named keeps its name when this fails: run once more, it is a repetition.
         """
-        if call.repeat is not Repeat.ONCE_NAMED:
-            return call.parse(self._run(call))
-        answer = self._run(self._named(call))
-        self._answered(call)
-        return call.parse(answer)
+        try:
+            if call.repeat is not Repeat.ONCE_NAMED:
+                return call.parse(self._run(call))
+            answer = self._run(self._named(call))
+            self._answered(call)
+            return call.parse(answer)
+        except HoldfastError:
+            raise
+        except Exception as error:
+            raise failures.ours(error, _told(call)) from error
 
     def _named(self, call: Call[T]) -> Call[T]:
         """Under a name that no other call has, if it is to have one."""
@@ -131,7 +139,12 @@ class Transport:
     def run_after(self, marker: str, seconds: float, call: Call[T]) -> T:
         """Wait for the marker, up to `seconds`, then run the call: in one round trip, so that a
         waiter has its message as soon as it is woken."""
-        return call.parse(self._run(call, ([marker], seconds)))
+        try:
+            return call.parse(self._run(call, ([marker], seconds)))
+        except HoldfastError:
+            raise
+        except Exception as error:
+            raise failures.ours(error, _told(call)) from error
 
     def wait_for_any(self, markers: Sequence[str], seconds: float) -> None:
         """Until one of these markers is there, or the time is over; nothing is taken.
@@ -150,7 +163,7 @@ class Transport:
         try:
             node = self.routes.node_for(markers[0])
             node.exchange_after(markers, seconds, [("PING",)])
-        except (*_LOST, ResponseError, Unavailable):
+        except (*_LOST, RedisError, Unavailable):
             self.routes.forget()
             sleep(min(seconds, _TURN))
 
@@ -159,7 +172,7 @@ class Transport:
         early, also when a connection is lost: whoever waits looks again."""
         try:
             return (self.routes.node_for(key)).wait_in_list(key, seconds)
-        except (*_LOST, ResponseError, Unavailable):
+        except (*_LOST, RedisError, Unavailable):
             self.routes.forget()
             sleep(min(seconds, _TURN))
             return None
@@ -169,11 +182,15 @@ class Transport:
 
         What did not go through in the first round is run again one by one, under the usual rules.
         """
-        named = [self._named(call) for call in calls]
-        answers = self._run_many(named)
-        for call in calls:
-            self._answered(call)
-        return [call.parse(answer) for call, answer in zip(calls, answers, strict=True)]
+        try:
+            answers = self._run_many([self._named(call) for call in calls])
+            for call in calls:
+                self._answered(call)
+            return [call.parse(answer) for call, answer in zip(calls, answers, strict=True)]
+        except HoldfastError:
+            raise
+        except Exception as error:
+            raise failures.ours(error, ", ".join({_told(call) for call in calls})) from error
 
     def _run_many(self, calls: Sequence[Call[Any]]) -> list[Any]:
         by_node: dict[Node, list[int]] = {}
@@ -190,9 +207,9 @@ class Transport:
             began = time.monotonic()
             try:
                 got = node.exchange([calls[i].command(self.routes.cluster) for i in places])
+            except Unreached:
+                continue
             except _LOST as error:
-                if failures.never_sent(error):
-                    continue
                 for i in places:
                     self._check_repeat(calls[i], error)
                     answers[i] = self._run(calls[i].again(), unsure=began)
@@ -202,9 +219,11 @@ class Transport:
             }
         return [answers[i] if i in answers else self._run(calls[i]) for i in range(len(calls))]
 
-    def command(self, *command: Argument, key: str = "") -> Any:
+    def command(
+        self, *command: Argument, key: str = "", parse: Callable[[Any], Any] | None = None
+    ) -> Any:
         """A plain command that may be repeated, on the node of `key`."""
-        return self._run(Plain(key, command))
+        return self.run(Plain(key, command, parse))
 
     def _check_repeat(self, call: Call[Any], error: Exception) -> None:
         if call.repeat is Repeat.NEVER:
@@ -293,7 +312,7 @@ class Transport:
                     if failures.refused(error):
                         raise failures.translated(error) from error
                     node.close()  # its other idle connections are no better
-                    if not failures.passing(error) and not failures.never_sent(error):
+                    if not (isinstance(error, Unreached) or failures.passing(error)):
                         self._check_repeat(call, error)
                         unsure = began if unsure is None else unsure
                         call = call.again()
@@ -335,7 +354,14 @@ class Transport:
         answer = answers[len(before)]
         if isinstance(answer, RedisError):
             raise answer
-        confirmed = answers[-1] if replicas and not isinstance(answers[-2], RedisError) else 0
+        confirmed = answers[-1] if replicas else 0
+        if isinstance(confirmed, ResponseError):
+            if isinstance(failures.translated(confirmed), Refused):
+                raise confirmed
+            # It is a primary no longer, and what it has done may be undone.
+            raise Superseded(f"{node} could not wait for replicas: {confirmed}")
+        if replicas and isinstance(answers[-2], RedisError):
+            confirmed = 0  # the stamp was refused, and nobody knows what was waited for
         if confirmed < replicas:
             says = (
                 f"{call.verb} on {call.ref.name!r} is done, but {confirmed} of "
@@ -351,15 +377,48 @@ class Transport:
                 log.warning("%s; after a failover it may be handed out again", says)
         return answer
 
-    def connection_to(self, key: str, have: Mapping[str, Connection]) -> tuple[str, Connection]:
-        """A connection of the caller's own to the node of a key, and the node's name: one that the
-        caller has, or a new one. The caller disconnects it."""
-        node = self.routes.node_for(key)
-        if str(node) in have:
-            return str(node), have[str(node)]
-        own = connection(self.address, node.host, node.port, self._timeout)
-        own.connect()
-        return str(node), own
+    def subscribe(self, channels: Mapping[bytes, str]) -> tuple[dict[str, Connection], list[Any]]:
+        """Listen to channels, each at the node of its key. Connections of the caller's own, one for each
+        node by its name, which the caller disconnects; and what came over them meanwhile."""
+        give_up, wait = time.monotonic() + self._retry_for, 0.01
+        while True:
+            own: dict[str, Connection] = {}
+            came: list[Any] = []
+            last: Exception
+            try:
+                for channel, key in channels.items():
+                    node = self.routes.node_for(key)
+                    if str(node) not in own:
+                        own[str(node)] = node.acquire(fresh=True)
+                    came += node.subscribe(own[str(node)], channel)
+                return own, came
+            except AskError as error:
+                last = error
+            except (*_LOST, ResponseError, Unavailable) as error:
+                last = error
+                if failures.refused(error) or (
+                    isinstance(error, ResponseError) and not failures.passing(error)
+                ):
+                    raise failures.translated(error) from error
+            except Exception as error:
+                raise failures.ours(error, "listening to events") from error
+            for each in own.values():
+                each.disconnect()
+            self.routes.forget()
+            wait = self._back_off(wait, give_up, last)
+
+    def doubt(self, name: str) -> None:
+        """For who listens at a node, by its name, and hears nothing. Raises ConnectionError if another node
+        has taken its place."""
+        for node in self.routes.primaries():
+            if str(node) == name:
+                self.routes.doubt(node, True)
+                return
+        raise Superseded(f"{name} is a primary no longer")
 
     def close(self) -> None:
         self.routes.close()
+
+
+def _told(call: Call[Any]) -> str:
+    return f"{call.verb} on {call.ref.name!r}" if call.ref.name else call.verb
