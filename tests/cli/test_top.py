@@ -133,7 +133,7 @@ def test_json_goes_on_with_one_object_after_another(start: Start) -> None:
     lines = [process.stdout.readline() for _ in range(2)]
     first, second = (msgspec.json.decode(line) for line in lines)
     assert first["at"] < second["at"]
-    assert set(first) == {"at", "workers", "queues", "totals"}
+    assert set(first) == {"at", "workers", "queues", "totals", "unreadable"}
 
 
 # ---- on a terminal ------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from redis.backoff import NoBackoff
 from holdfast.client.address import Address
 from holdfast.client.producer import Producer
 from holdfast.client.wire import forget_unsent
+from holdfast.errors import HoldfastError
 
 __all__ = [
     "Background",
@@ -30,8 +31,10 @@ __all__ = [
     "Producer",
     "abandon",
     "aside",
+    "cancelled",
     "connection",
     "heeding",
+    "last_words",
     "read_within",
     "send",
     "side_by_side",
@@ -46,6 +49,10 @@ log = logging.getLogger("holdfast")
 sleep = asyncio.sleep
 Lock = asyncio.Lock
 stop_iteration = StopAsyncIteration
+cancelled = asyncio.CancelledError
+
+# Seconds.
+_LAST_WORDS = 0.5
 
 # What is larger may not fit into the buffers of a connection, bytes.
 LARGE = 65_536
@@ -160,6 +167,11 @@ async def side_by_side(
             each.cancel()
         await asyncio.gather(*pending, return_exceptions=True)
     return got, problems
+async def last_words(work: Awaitable[Any]) -> None:
+    """What has still to be said by one who was cancelled. It keeps nobody waiting for long."""
+    with suppress(TimeoutError, HoldfastError):
+        async with asyncio.timeout(_LAST_WORDS):
+            await work
 
 
 async def read_within(used: Connection, seconds: float) -> Any:

@@ -26,8 +26,10 @@ __all__ = [
     "Producer",
     "abandon",
     "aside",
+    "cancelled",
     "connection",
     "heeding",
+    "last_words",
     "read_within",
     "send",
     "side_by_side",
@@ -140,6 +142,12 @@ def side_by_side(
         if enough(got):
             break
     return got, problems
+class cancelled(BaseException):  # noqa: N801
+    """Never raised."""
+
+
+def last_words(work: object) -> None:
+    """Never needed."""
 
 
 def read_within(used: Connection, seconds: float) -> Any:

@@ -103,3 +103,28 @@ async def test_the_next_of_a_group_wakes_a_waiter_on_a_sharded_queue(
         # Unwoken, a waiter looks again after ten seconds.
         assert time.monotonic() - began < 8
         await second.ack()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["delivery", "receipt"])
+async def test_a_lease_made_shorter_on_another_shard_wakes_the_waiter(
+    hf: AsyncClient, q: AsyncQueue, by: str
+) -> None:
+    await q.configure(shards=2)
+    for _ in range(4):
+        await q.send(b"x")
+    got = []
+    while (await q.stats()).ready:
+        got += await q.receive_many(4, lease=600)
+    [other, *_] = [d for d in got if d.id.count("-") == 2]
+    start = time.monotonic()
+
+    async def shorten(client: AsyncClient) -> None:
+        queue = client.queue(q.name)
+        assert await queue.extend(other if by == "delivery" else other.receipt, 0.3)
+
+    async with after(0.3, hf, shorten):
+        d = await q.receive(wait=20)
+    assert d is not None
+    assert d.id == other.id
+    assert time.monotonic() - start < 1.5

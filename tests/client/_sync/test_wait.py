@@ -98,3 +98,28 @@ def test_the_next_of_a_group_wakes_a_waiter_on_a_sharded_queue(hf: Client, q: Qu
         # Unwoken, a waiter looks again after ten seconds.
         assert time.monotonic() - began < 8
         second.ack()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["delivery", "receipt"])
+def test_a_lease_made_shorter_on_another_shard_wakes_the_waiter(
+    hf: Client, q: Queue, by: str
+) -> None:
+    q.configure(shards=2)
+    for _ in range(4):
+        q.send(b"x")
+    got = []
+    while (q.stats()).ready:
+        got += q.receive_many(4, lease=600)
+    [other, *_] = [d for d in got if d.id.count("-") == 2]
+    start = time.monotonic()
+
+    def shorten(client: Client) -> None:
+        queue = client.queue(q.name)
+        assert queue.extend(other if by == "delivery" else other.receipt, 0.3)
+
+    with after(0.3, hf, shorten):
+        d = q.receive(wait=20)
+    assert d is not None
+    assert d.id == other.id
+    assert time.monotonic() - start < 1.5

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 from holdfast.client._async.consumer import AsyncConsumer
 from holdfast.client._async.delivery import AsyncDeadDelivery, AsyncDelivery, AsyncHandful
 from holdfast.client._async.shards import AsyncShards
+from holdfast.client._async.waiting import look_again
 from holdfast.client.backoff import Backoff, exponential
+from holdfast.client.io_async import cancelled, last_words
 from holdfast.engine import calls, replies
 from holdfast.engine.keys import QueueRef
 from holdfast.message import Codec, corrupt
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from holdfast.client._async.client import AsyncClient
     from holdfast.client._async.place import AsyncPlace
 
-# A waiting receive looks again at least this often, in case the one who should wake it died.
-_LOOK_AGAIN = 10.0
 # What is known of which shards hold something is good for this long, seconds.
 _HINTS_LAST = 0.05
 # Calls in which one recover passes over deliveries that die, some 1,000 each.
@@ -85,14 +85,19 @@ class AsyncReceiving(AsyncShards):
         while not got and left_ms > 0:
             left = give_up - time.monotonic()
             if next_ms != 0 and left > 0:
-                seconds = min(left, _LOOK_AGAIN)
+                seconds = min(left, look_again(refs))
                 if next_ms > 0:
                     seconds = min(seconds, next_ms / 1000 + 0.001)
                 if dead and len(refs) > 1:  # nobody forwards a death in another shard
                     seconds = min(seconds, 0.5)
                 call = self._receive_call(refs[0], count, lease, max(int(left * 1000), 1), dead)
                 marker = refs[0].below("wake_dead" if dead else "wake")
-                reply = await self.transport.run_after(marker, max(seconds, 0.001), call)
+                try:
+                    reply = await self.transport.run_after(marker, max(seconds, 0.001), call)
+                except cancelled:
+                    # What falls due next was perhaps ours to watch: another waiter must look.
+                    await last_words(self.transport.run(calls.wake(refs[0])))
+                    raise
                 got, next_ms = await self._take(refs[0], reply, dead), reply.next_ms
                 left_ms = max(int((give_up - time.monotonic()) * 1000), 0)
             else:

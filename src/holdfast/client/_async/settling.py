@@ -74,9 +74,13 @@ class AsyncSettling(AsyncShards):
         for ref, items, wires in await self._by_shard(deliveries):
             until, lost = await self.transport.run(calls.extend(ref, lease, wires))
             kept = _without(items, lost)
+            # Those who wait do so at the first shard, and count on the end that the lease had.
+            sooner = ref.shard > 0 and any(_ends_sooner(item, until) for item in kept)
             for item in kept:
                 if isinstance(item, AsyncDelivery):
                     item.extended(until)
+            if sooner:
+                await self._wake_home()
             held += kept
         return held
 
@@ -128,6 +132,13 @@ class AsyncSettling(AsyncShards):
 def _frees_a_group(item: AsyncDelivery | str) -> bool:
     """The next one of its group is to be had, where nobody waits. Of a bare receipt one cannot tell."""
     return not isinstance(item, AsyncDelivery) or (item.shard > 0 and item.group is not None)
+
+
+def _ends_sooner(item: AsyncDelivery | str, until_ms: int) -> bool:
+    """Of a bare receipt one cannot tell."""
+    if not until_ms or not isinstance(item, AsyncDelivery):
+        return until_ms > 0
+    return not item.lease_ms or until_ms < item.lease_ms
 
 
 def _whole_batch(items: Sequence[AsyncDelivery | str]) -> AsyncHandful | None:

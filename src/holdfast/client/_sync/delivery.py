@@ -93,8 +93,12 @@ class Delivery(Message):
     @property
     def lease_until(self) -> datetime | None:  # type: ignore[override]
         """When the lease ends by the server's clock; None: when it is settled."""
-        until = self._lease_ms if self._lease_ms >= 0 else self._of.lease_ms
-        return utc(until) if until else None
+        return utc(self.lease_ms) if self.lease_ms else None
+
+    @property
+    def lease_ms(self) -> int:
+        """The same, in ms; 0: when it is settled."""
+        return self._lease_ms if self._lease_ms >= 0 else self._of.lease_ms
 
     def ack(self) -> None:
         """Done: the message is gone. Raises LeaseLost if it is no longer ours.

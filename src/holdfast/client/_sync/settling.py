@@ -70,9 +70,13 @@ class Settling(Shards):
         for ref, items, wires in self._by_shard(deliveries):
             until, lost = self.transport.run(calls.extend(ref, lease, wires))
             kept = _without(items, lost)
+            # Those who wait do so at the first shard, and count on the end that the lease had.
+            sooner = ref.shard > 0 and any(_ends_sooner(item, until) for item in kept)
             for item in kept:
                 if isinstance(item, Delivery):
                     item.extended(until)
+            if sooner:
+                self._wake_home()
             held += kept
         return held
 
@@ -124,6 +128,13 @@ class Settling(Shards):
 def _frees_a_group(item: Delivery | str) -> bool:
     """The next one of its group is to be had, where nobody waits. Of a bare receipt one cannot tell."""
     return not isinstance(item, Delivery) or (item.shard > 0 and item.group is not None)
+
+
+def _ends_sooner(item: Delivery | str, until_ms: int) -> bool:
+    """Of a bare receipt one cannot tell."""
+    if not until_ms or not isinstance(item, Delivery):
+        return until_ms > 0
+    return not item.lease_ms or until_ms < item.lease_ms
 
 
 def _whole_batch(items: Sequence[Delivery | str]) -> Handful | None:

@@ -11,11 +11,21 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from holdfast.client.io_sync import cancelled, last_words
+from holdfast.engine import calls
+from holdfast.engine.keys import QueueRef
+
 if TYPE_CHECKING:
     from holdfast.client._sync.shards import Shards
 
-# Waiters look again at least this often, in case the one who should wake them died.
-_LOOK_AGAIN = 10.0
+# Waiters look again at least this often, in case the one who should wake them died. Where there are several
+# shards they wait at the first one, and are not told of all that falls due in another.
+_LOOK_AGAIN, _LOOK_AROUND = 10.0, 2.0
+
+
+def look_again(refs: Sequence[QueueRef]) -> float:
+    """How long to wait at most before the next look."""
+    return _LOOK_AGAIN if len(refs) == 1 else _LOOK_AROUND
 
 
 def wait_any(queues: Sequence[Shards], seconds: float) -> bool:
@@ -37,8 +47,16 @@ def wait_any(queues: Sequence[Shards], seconds: float) -> bool:
         answers = transport.run_many(looks)
         if any(ready for ready, _ in answers):
             return True
-        if left <= 0:
-            return False
+        # What falls due next was perhaps ours to watch: when we give up, another waiter must look.
+        wakes = [calls.wake(each[0]) for each in refs]
         due = [ms / 1000 + 0.001 for _, ms in answers if ms >= 0]
-        pause = min([left, _LOOK_AGAIN, *due])
-        transport.wait_for_any([each[0].below("wake") for each in refs], max(pause, 0.001))
+        if left <= 0:
+            if due:
+                transport.run_many(wakes)
+            return False
+        pause = min([left, *(look_again(each) for each in refs), *due])
+        try:
+            transport.wait_for_any([each[0].below("wake") for each in refs], max(pause, 0.001))
+        except cancelled:
+            last_words(transport.run_many(wakes))
+            raise
