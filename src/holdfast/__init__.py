@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from holdfast.engine.reserving import Reader, Reservation
     from holdfast.filters import Filter
     from holdfast.message import Codec, Death, Message, MessageId, Outgoing
-    from holdfast.settings import Settings
+    from holdfast.settings import AS_SET, Settings
     from holdfast.tasks.app import App
     from holdfast.tasks.context import Context, current
     from holdfast.tasks.flows import Chain, Group, Job, chain, group
@@ -87,6 +87,7 @@ __all__ = [  # noqa: RUF022 (grouped)
     "Queue",
     "AsyncQueue",
     "Settings",
+    "AS_SET",
     "Stats",
     "Event",
     "Reader",
@@ -180,6 +181,7 @@ _WHERE = {
     "Filter": ("holdfast.filters", "Filter"),
     "filters": ("holdfast.filters", ""),
     "Settings": ("holdfast.settings", "Settings"),
+    "AS_SET": ("holdfast.settings", "AS_SET"),
     "Stats": ("holdfast.engine.replies", "Stats"),
     "Reader": ("holdfast.engine.reserving", "Reader"),
     "Reservation": ("holdfast.engine.reserving", "Reservation"),

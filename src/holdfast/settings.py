@@ -20,14 +20,16 @@ from holdfast.errors import InvalidArgument
 Seconds = float | int | timedelta
 
 
-class IfSet(Enum):
-    """For a lease: the queue's, if somebody set one; else until settled."""
+class LeaseOf(Enum):
+    """For a lease: the queue's; or that only if somebody set one, else until settled."""
 
+    AS_SET = "as set"
     IF_SET = "if set"
 
 
-IF_SET = IfSet.IF_SET
-Lease = Seconds | IfSet | None
+AS_SET, IF_SET = LeaseOf.AS_SET, LeaseOf.IF_SET
+# None: until settled. 0 is no lease: see `lease_of`.
+Lease = Seconds | LeaseOf | None
 MAX_SHARDS = 256
 MAX_MS = 2**46
 
@@ -89,6 +91,20 @@ def milliseconds(value: object, what: str, *, least: int = 0) -> int:
     return max(round(ms), 1) if ms > 0 else 0
 
 
+def lease_of(value: object, what: str = "lease") -> int:
+    """A lease as whole ms; 0 for None: until settled. Raises InvalidArgument, also for 0, which in
+    other queues gives a message back and once was our word for None."""
+    if value is None:
+        return 0
+    ms = milliseconds(value, what)
+    if ms == 0:
+        raise InvalidArgument(
+            f"{what} must be more than 0 seconds; write None for one that lasts until the message is "
+            "settled"
+        )
+    return ms
+
+
 def whole(value: object, what: str, low: int, high: int) -> int:
     """A whole number within bounds. Raises InvalidArgument otherwise."""
     if not isinstance(value, int) or isinstance(value, bool):
@@ -122,7 +138,7 @@ def _flag(value: object, what: str) -> int:
 
 # Setting → its name on the wire, and how a user's value becomes the wire's.
 _CONVERTERS: dict[str, tuple[str, Callable[[object, str], int | str]]] = {
-    "lease": ("lease_ms", _ms_or_none),
+    "lease": ("lease_ms", lease_of),
     "max_receives": ("max_receives", _count_or_none),
     "delay": ("delay_ms", milliseconds),
     "ttl": ("ttl_ms", _ms_or_none),

@@ -41,7 +41,13 @@ def test_receive_says_when_the_lease_ends_and_what_to_do_then(
 
 def test_receive_without_an_end_of_the_lease_says_so(run: Run, queue: holdfast.Queue) -> None:
     queue.send("hello")
-    assert run("receive", queue.name, "--lease", "0").err.startswith("leased until settled\n")
+    assert run("receive", queue.name, "--lease", "none").err.startswith("leased until settled\n")
+
+
+def test_receive_refuses_a_lease_of_zero(run: Run, queue: holdfast.Queue) -> None:
+    result = run("receive", queue.name, "--lease", "0")
+    assert result.status == 64
+    assert "write `none` for one that lasts until settled" in result.err
 
 
 def test_receive_takes_up_to_count_messages(run: Run, queue: holdfast.Queue) -> None:

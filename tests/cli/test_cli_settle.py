@@ -103,6 +103,16 @@ def test_nack_of_a_stale_receipt_exits_with_3(run: Run, queue: holdfast.Queue) -
     assert (result.status, result.out, result.err) == (3, "", STALE.format(receipt))
 
 
+def test_extend_by_zero_gives_back_and_by_none_keeps_until_settled(
+    run: Run, queue: holdfast.Queue
+) -> None:
+    [receipt] = taken(queue)
+    assert run("extend", queue.name, receipt, "--lease", "none").lines == [f"extended {receipt}"]
+    assert queue.inspect("leased")[0].lease_until is None
+    assert run("extend", queue.name, receipt, "--lease", "0").lines == [f"extended {receipt}"]
+    assert queue.stats().ready == 1
+
+
 def test_extend_moves_the_end_of_a_lease(run: Run, queue: holdfast.Queue) -> None:
     [receipt] = taken(queue)
     [before] = queue.inspect("leased")

@@ -113,7 +113,7 @@ def shelf() -> Shelf:
     return Shelf()
 
 
-def consumer_of(shelf: Shelf, lease: float = 0) -> Consumer:
+def consumer_of(shelf: Shelf, lease: float | None = None) -> Consumer:
     return Consumer(
         cast("Place", shelf),
         prefetch=10,

@@ -16,6 +16,7 @@ from holdfast import Client, HoldfastError
 from holdfast.client._sync.delivery import Delivery
 from holdfast.client._sync.place import Place
 from holdfast.filters import Filter
+from holdfast.settings import AS_SET, LeaseOf
 
 Action = Literal["retry", "release", "bury"]
 
@@ -50,7 +51,7 @@ class Door(Protocol):
     def send_many(self, queue: str, bodies: Sequence[bytes]) -> list[str]: ...
     def ensure(self, queue: str, unique: str, body: bytes) -> str: ...
     def receive(
-        self, queue: str, count: int = 1, *, wait: float = 0, lease: float | None = None
+        self, queue: str, count: int = 1, *, wait: float = 0, lease: float | LeaseOf | None = AS_SET
     ) -> list[Got]: ...
     def receive_dead(self, queue: str, count: int = 1) -> list[Got]: ...
     def recover(self, queue: str, count: int, elapsed: float) -> list[str]: ...
@@ -58,7 +59,7 @@ class Door(Protocol):
     def nack(
         self, where: Where, *receipts: str, action: Action, delay: float = 0, text: str = ""
     ) -> list[str]: ...
-    def extend(self, where: Where, *receipts: str, lease: float) -> list[str]: ...
+    def extend(self, where: Where, *receipts: str, lease: float | None) -> list[str]: ...
     def ready(self, queue: str, start: int = 0, count: int = 10) -> list[str]: ...
     def state(self, queue: str, message_id: str) -> str | None: ...
     def remove(self, queue: str, message_id: str) -> bool: ...
@@ -103,7 +104,7 @@ class Python:
         return self._client.queue(queue).ensure(unique, body)
 
     def receive(
-        self, queue: str, count: int = 1, *, wait: float = 0, lease: float | None = None
+        self, queue: str, count: int = 1, *, wait: float = 0, lease: float | LeaseOf | None = AS_SET
     ) -> list[Got]:
         return _got(self._client.queue(queue).receive_many(count, wait=wait, lease=lease))
 
@@ -126,7 +127,7 @@ class Python:
             return at.bury_many(receipts, text)
         return at.nack_many(receipts, delay=delay, error=text)
 
-    def extend(self, where: Where, *receipts: str, lease: float) -> list[str]:
+    def extend(self, where: Where, *receipts: str, lease: float | None) -> list[str]:
         return self._at(where).extend_many(receipts, lease)
 
     def ready(self, queue: str, start: int = 0, count: int = 10) -> list[str]:
@@ -229,13 +230,13 @@ class Resp:
         return str(self._do("MQ.SEND", queue, "UNIQUE", unique, body).decode())
 
     def receive(
-        self, queue: str, count: int = 1, *, wait: float = 0, lease: float | None = None
+        self, queue: str, count: int = 1, *, wait: float = 0, lease: float | LeaseOf | None = AS_SET
     ) -> list[Got]:
         words: list[Any] = ["COUNT", count]
         if wait:
             words += ["BLOCK", _ms(wait)]
-        if lease is not None:
-            words += ["LEASE", _ms(lease)]
+        if lease is not AS_SET:
+            words += ["LEASE", _lease(lease)]
         return _rows(self._do("MQ.RECEIVE", *words, queue))
 
     def receive_dead(self, queue: str, count: int = 1) -> list[Got]:
@@ -253,8 +254,8 @@ class Resp:
         options = [action.upper(), "DELAY", _ms(delay), "REASON", text or "-"]
         return self._texts("MQ.NACK", *_where(where), *options, *receipts)
 
-    def extend(self, where: Where, *receipts: str, lease: float) -> list[str]:
-        return self._texts("MQ.EXTEND", *_where(where), _ms(lease), *receipts)
+    def extend(self, where: Where, *receipts: str, lease: float | None) -> list[str]:
+        return self._texts("MQ.EXTEND", *_where(where), _lease(lease), *receipts)
 
     def ready(self, queue: str, start: int = 0, count: int = 10) -> list[str]:
         return [row[0].decode() for row in self._do("MQ.INSPECT", queue, start, count) or ()]
@@ -328,6 +329,10 @@ class Resp:
 
 def _ms(seconds: float) -> int:
     return round(seconds * 1000)
+
+
+def _lease(seconds: float | LeaseOf | None) -> int | str:
+    return _ms(seconds) if isinstance(seconds, int | float) else "NONE"
 
 
 def _where(where: Where) -> list[str]:

@@ -88,6 +88,32 @@ def test_extend_keeps_the_message(door: Door, other: Door, name: str) -> None:
     assert door.extend(name, got.receipt, lease=600) == []
 
 
+def test_a_lease_of_none_lasts_until_the_message_is_settled(door: Door, name: str) -> None:
+    door.send(name, b"x")
+    door.send(name, b"y")
+    [first] = door.receive(name, lease=None)
+    [second] = door.receive(name, lease=0.2)
+    assert door.extend(name, second.receipt, lease=None) == [second.receipt]
+    receipts = [first.receipt, second.receipt]
+    assert door.extend(name, *receipts, lease=600) == receipts
+    assert door.ack(name, *receipts) == receipts
+
+
+def test_extend_by_zero_gives_the_message_back_and_counts(door: Door, name: str) -> None:
+    door.send(name, b"x")
+    [first] = door.receive(name, lease=600)
+    assert door.extend(name, first.receipt, lease=0) == [first.receipt]
+    [again] = door.receive(name)
+    assert (again.id, again.receives) == (first.id, 2)
+    assert door.ack(name, first.receipt) == []
+
+
+def test_a_lease_of_zero_is_refused_where_it_would_begin(door: Door, name: str) -> None:
+    door.send(name, b"x")
+    with pytest.raises(door.refusal, match="must be more than 0"):
+        door.receive(name, lease=0)
+
+
 def test_the_three_ways_to_give_back(door: Door, name: str) -> None:
     door.send(name, b"x")
     [got] = door.receive(name)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from holdfast import Delivery, Message, Queue, Subscription, Topic
 from holdfast.message import STATES
+from holdfast.settings import AS_SET, Lease
 
 ALL = 100_000
 
@@ -19,7 +20,7 @@ def numbered(count: int, start: int = 1) -> list[bytes]:
     return [str(n).encode() for n in range(start, start + count)]
 
 
-def drain(queue: Queue | Subscription, lease: float | None = None) -> list[Delivery]:
+def drain(queue: Queue | Subscription, lease: Lease = AS_SET) -> list[Delivery]:
     """Everything that can be received now, from all shards."""
     got: list[Delivery] = []
     while more := queue.receive_many(1000, lease=lease):

@@ -16,7 +16,7 @@ def fill(q: Queue, state: str, n: int) -> None:
     if state == "ready":
         return
     for _ in range(n):
-        held = q.receive(lease=0)
+        held = q.receive(lease=None)
         assert held is not None
         if state == "dead":
             held.bury(f"reason {held.text}")
@@ -70,17 +70,17 @@ def test_leased_tells_when_it_was_delivered_until_when_and_how_often(
 
 def test_leased_shows_the_last_delivery_last(q: Queue, clock: Clock) -> None:
     q.send_many(numbered(3))
-    first = q.receive(lease=0)
-    q.receive_many(2, lease=0)
+    first = q.receive(lease=None)
+    q.receive_many(2, lease=None)
     assert first is not None
     first.release()
-    q.receive(lease=0)
+    q.receive(lease=None)
     assert bodies(q.inspect("leased")) == [b"2", b"3", b"1"]
 
 
 def test_leased_skips_what_is_settled_inside_a_batch(q: Queue, clock: Clock) -> None:
     q.send_many(numbered(10))
-    held = q.receive_many(10, lease=0)
+    held = q.receive_many(10, lease=None)
     q.ack_many([held[0], held[3], held[9]])
     left = [b"2", b"3", b"5", b"6", b"7", b"8", b"9"]
     assert bodies(q.inspect("leased", 0, 100)) == left
@@ -155,7 +155,7 @@ def test_more_messages_than_fit_in_one_page_are_all_shown(
     delay = 60 if state == "delayed" else 0
     q.send_many([Outgoing(b, delay=delay, dedup_id=None) for b in numbered(n)])
     if state in ("leased", "dead"):
-        held = drain(q, lease=0)
+        held = drain(q, lease=None)
         if state == "dead":
             q.bury_many(held, "bad")
     seen = q.inspect(state, 0, ALL)  # type: ignore[arg-type]

@@ -94,7 +94,7 @@ def test_a_run_with_failures_is_rebuilt_from_the_journal(q: Queue, clock: Clock)
 
 
 def _release_dead(q: Queue, clock: Clock) -> None:
-    q.receive_dead(1, lease=0)[0].release()
+    q.receive_dead(1, lease=None)[0].release()
 
 
 def _expire_dead(q: Queue, clock: Clock) -> None:
@@ -104,12 +104,12 @@ def _expire_dead(q: Queue, clock: Clock) -> None:
 
 
 def _recover(q: Queue, clock: Clock) -> None:
-    q.receive_many(2, lease=0)
+    q.receive_many(2, lease=None)
     q.recover(1, elapsed=0)
 
 
 def _purge(q: Queue, clock: Clock) -> None:
-    q.receive(lease=0)
+    q.receive(lease=None)
     q.purge("leased", "ready", "delayed")
 
 

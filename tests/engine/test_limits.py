@@ -51,7 +51,7 @@ def test_thousands_of_a_state_can_be_purged(q: Queue, clock: Clock, state: str, 
     delay = 60 if state == "delayed" else None
     q.send_many([Outgoing(b"x", group=group, delay=delay) for _ in range(MANY)])
     if state in ("leased", "dead"):
-        held = drain(q, lease=0)
+        held = drain(q, lease=None)
         if state == "dead":
             q.bury_many(held, "bad")
     assert q.purge(state) == MANY  # type: ignore[arg-type]
@@ -60,8 +60,8 @@ def test_thousands_of_a_state_can_be_purged(q: Queue, clock: Clock, state: str, 
 
 def test_thousands_are_recovered_and_removed(q: Queue, clock: Clock) -> None:
     q.send_many(numbered(MANY))
-    drain(q, lease=0)
-    got = q.recover(MANY, elapsed=0, lease=0)
+    drain(q, lease=None)
+    got = q.recover(MANY, elapsed=0, lease=None)
     assert len(got) == MANY
     assert q.ack_many([d.id for d in got[::-1]])[0] == got[-1].id
 

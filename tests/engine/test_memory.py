@@ -16,7 +16,7 @@ def assert_empty(q: Queue, raw: Raw) -> None:
 
 
 def ack_all(q: Queue) -> None:
-    while held := drain(q, lease=0):
+    while held := drain(q, lease=None):
         assert len(q.ack_many(held)) == len(held)
 
 
@@ -99,7 +99,7 @@ def test_unique_names_leave_nothing(q: Queue, clock: Clock, raw: Raw) -> None:
 
 def test_dead_and_redriven_messages_leave_nothing(q: Queue, clock: Clock, raw: Raw) -> None:
     q.send_many([Outgoing(b"x", group=f"g{n % 3}" if n % 2 else None) for n in range(20)])
-    while held := drain(q, lease=0):
+    while held := drain(q, lease=None):
         q.bury_many(held, "bad")
     q.redrive(5, rate=1)
     for d in q.receive_dead(5):

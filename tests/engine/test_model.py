@@ -179,12 +179,16 @@ class Promises(RuleBasedStateMachine):
         self.m.head(at_once)
 
     @precondition(lambda self: self.m.leased)
-    @rule(data=st.data(), lease=st.sampled_from([1, LEASE, 100]))
+    @rule(data=st.data(), lease=st.sampled_from([0, 1, LEASE, 100]))
     def extend(self, data: Any, lease: int) -> None:
         m = self.held(data)
         assert m.delivery is not None
         assert self.q.extend(m.delivery, lease)
-        m.until = self.m.now + lease * 1000
+        if lease:
+            m.until = self.m.now + lease * 1000
+        else:
+            self.settled(m)
+            self.m.fail([m])
 
     def settled(self, m: Known) -> None:
         assert m.delivery is not None

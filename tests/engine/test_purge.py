@@ -10,10 +10,10 @@ from tests.raw import Raw
 
 def one_in_each_state(q: Queue, **extra: str) -> None:
     q.send_many([Outgoing(b, priority=9, **extra) for b in (b"dead", b"leased")])  # type: ignore[arg-type]
-    held = q.receive_many(2, lease=0)
+    held = q.receive_many(2, lease=None)
     if len(held) < 2:  # a group lets one out at a time
         held[0].bury("bad")
-        assert q.receive(lease=0) is not None
+        assert q.receive(lease=None) is not None
     else:
         held[0].bury("bad")
     q.send_many([Outgoing(b"ready", **extra), Outgoing(b"delayed", delay=60, **extra)])  # type: ignore[arg-type]

@@ -57,14 +57,14 @@ def test_the_lease_is_the_queues_unless_said_otherwise(q: Queue, clock: Clock) -
     q.send_many([b"a", b"b", b"c"])
     ends = [d.lease_until for d in (*q.receive_many(1), *q.receive_many(1, lease=7))]
     assert ends == [clock.at(42), clock.at(7)]
-    third = q.receive(lease=0)
+    third = q.receive(lease=None)
     assert third is not None
     assert third.lease_until is None
 
 
 def test_a_lease_without_end_never_ends(q: Queue, clock: Clock) -> None:
     q.send(b"x")
-    held = q.receive(lease=0)
+    held = q.receive(lease=None)
     clock.advance(10 * 365 * 86_400)
     assert q.receive() is None
     assert held is not None

@@ -11,7 +11,7 @@ from tests.engine.look import assert_each_in_one_state, bodies, counts, drain, n
 def dead(q: Queue, clock: Clock) -> list[str]:
     """Three dead letters, a second apart."""
     ids = q.send_many(numbered(3))
-    for held in q.receive_many(3, lease=0):
+    for held in q.receive_many(3, lease=None):
         held.bury(f"reason {held.text}")
         clock.advance(1)
     return list(ids)
@@ -90,7 +90,7 @@ def test_the_lease_of_a_dead_letter_can_be_extended(
 
 
 def test_a_dead_letter_in_hand_is_not_redriven(q: Queue, dead: list[str]) -> None:
-    q.receive_dead(1, lease=0)
+    q.receive_dead(1, lease=None)
     assert q.redrive() == dead[1:]
 
 

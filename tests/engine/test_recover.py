@@ -8,9 +8,9 @@ from tests.engine.look import assert_each_in_one_state, bodies, counts, drain, n
 
 def test_recover_takes_over_what_has_been_in_hand_long_enough(q: Queue, clock: Clock) -> None:
     q.send_many(numbered(4))
-    old = q.receive_many(2, lease=0)
+    old = q.receive_many(2, lease=None)
     clock.advance(10)
-    young = q.receive_many(2, lease=0)
+    young = q.receive_many(2, lease=None)
     got = q.recover(10, elapsed=10, lease=5)
     assert bodies(got) == [b"1", b"2"]
     assert [d.receives for d in got] == [2, 2]
@@ -24,7 +24,7 @@ def test_recover_takes_the_oldest_deliveries_first_and_no_more_than_asked(
 ) -> None:
     q.send_many(numbered(6))
     for _ in range(3):
-        q.receive_many(2, lease=0)
+        q.receive_many(2, lease=None)
         clock.advance(1)
     assert bodies(q.recover(3, elapsed=0)) == numbered(3)
     # Those are the youngest now.
@@ -33,13 +33,13 @@ def test_recover_takes_the_oldest_deliveries_first_and_no_more_than_asked(
 
 def test_one_call_never_gives_the_same_message_twice(q: Queue, clock: Clock) -> None:
     q.send_many(numbered(5))
-    drain(q, lease=0)
+    drain(q, lease=None)
     assert sorted(bodies(q.recover(100, elapsed=0))) == numbered(5)
 
 
 def test_a_recovered_delivery_has_a_new_lease(q: Queue, clock: Clock) -> None:
     q.send(b"x")
-    q.receive(lease=0)
+    q.receive(lease=None)
     clock.advance(1)
     [got] = q.recover(1, elapsed=1, lease=5)
     assert got.lease_until == clock.at(5)
@@ -53,7 +53,7 @@ def test_those_past_max_receives_die_and_the_rest_is_given(q: Queue, clock: Cloc
     q.configure(max_receives=2)
     ids = q.send_many(numbered(3))
     q.receive().nack()  # type: ignore[union-attr]
-    assert len(drain(q, lease=0)) == 3
+    assert len(drain(q, lease=None)) == 3
     got = q.recover(10, elapsed=0)
     assert bodies(got) == [b"2", b"3"]
     [dead] = q.inspect("dead")
@@ -65,7 +65,7 @@ def test_those_past_max_receives_die_and_the_rest_is_given(q: Queue, clock: Cloc
 
 def test_recover_of_part_of_a_batch_leaves_the_rest_in_hand(q: Queue, clock: Clock) -> None:
     ids = q.send_many(numbered(5))
-    held = q.receive_many(5, lease=0)
+    held = q.receive_many(5, lease=None)
     got = q.recover(2, elapsed=0)
     assert bodies(got) == [b"1", b"2"]
     assert_each_in_one_state(q, ids)
@@ -83,7 +83,7 @@ def test_recover_of_nothing_gives_nothing(q: Queue, clock: Clock) -> None:
 
 def test_a_recovered_grouped_message_keeps_its_groups_place(q: Queue, clock: Clock) -> None:
     q.send_many([Outgoing(b, group="g") for b in numbered(2)])
-    q.receive(lease=0)
+    q.receive(lease=None)
     [got] = q.recover(1, elapsed=0)
     assert q.receive() is None
     got.ack()
@@ -93,7 +93,7 @@ def test_a_recovered_grouped_message_keeps_its_groups_place(q: Queue, clock: Clo
 def test_a_dead_letter_in_hand_goes_back_to_the_dead(q: Queue, clock: Clock) -> None:
     q.send(b"x")
     q.receive().bury("why")  # type: ignore[union-attr]
-    q.receive_dead(lease=0)
+    q.receive_dead(lease=None)
     assert q.recover(1, elapsed=0) == []
     [dead] = q.inspect("dead")
     assert dead.death is not None
@@ -102,7 +102,7 @@ def test_a_dead_letter_in_hand_goes_back_to_the_dead(q: Queue, clock: Clock) -> 
 
 def test_recover_counts_as_requeued_and_received(q: Queue, clock: Clock) -> None:
     q.send_many(numbered(3))
-    drain(q, lease=0)
+    drain(q, lease=None)
     q.recover(10, elapsed=0)
     s = q.stats()
     assert (s.received, s.requeued) == (6, 3)

@@ -10,7 +10,7 @@ from tests.engine.look import assert_each_in_one_state, bodies, counts, drain, n
 def bury(q: Queue, n: int, reason: str = "bad") -> list[str]:
     """`n` dead letters in one shard, in their order."""
     ids: list[str] = [*q.send_many(numbered(n))]
-    held = drain(q, lease=0)
+    held = drain(q, lease=None)
     assert q.bury_many(held, reason) == held
     return ids
 

@@ -15,7 +15,7 @@ def test_remove_takes_a_message_away_in_whatever_state(q: Queue, clock: Clock, s
         clock.advance(5)
         q.tend()
     if state not in ("delayed", "ready"):
-        held = q.receive_many(2, lease=0)
+        held = q.receive_many(2, lease=None)
         if state != "leased":
             q.bury_many(held, "bad")
         if state == "leased dead letter":

@@ -142,7 +142,7 @@ def test_a_shard_that_holds_messages_is_not_given_up(q: Queue, clock: Clock, sta
     while shard_of(q.send(b"x", delay=60 if state == "delayed" else 0)) != 2:
         pass
     if state in ("leased", "dead"):
-        held = drain(q, lease=0)
+        held = drain(q, lease=None)
         if state == "dead":
             q.bury_many(held, "bad")
     with pytest.raises(InvalidArgument) as refused:
@@ -177,13 +177,13 @@ def test_every_verb_reaches_all_shards(q: Queue, clock: Clock) -> None:
     q.pause()
     assert drain(q) == []
     q.resume()
-    held = drain(q, lease=0)
+    held = drain(q, lease=None)
     assert len(held) == 6
-    assert len(q.recover(6, elapsed=0, lease=0)) == 6
+    assert len(q.recover(6, elapsed=0, lease=None)) == 6
     assert len(q.inspect("leased", 0, 10)) == 6
     assert bodies(q.inspect("leased", -1, 10)) == [b"x"]
     q.bury_many([d.id for d in held], "bad")
-    assert len(q.receive_dead(6, lease=0)) == 6
+    assert len(q.receive_dead(6, lease=None)) == 6
     q.release_many([d.id for d in held])
     assert len(q.redrive(5)) == 5
     assert q.purge() == 6

@@ -21,7 +21,7 @@ def test_every_counter_tells_what_happened(q: Queue, clock: Clock) -> None:
     assert q.remove(mine[7].id)
     clock.advance(10)
     q.tend()
-    q.receive_dead(1, lease=0)
+    q.receive_dead(1, lease=None)
     s = q.stats()
     assert (s.sent, s.duplicates) == (10, 1)
     assert (s.received, s.acked, s.extended) == (10, 3, 2)

@@ -9,6 +9,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from holdfast.errors import InvalidArgument
+from holdfast.settings import AS_SET, Lease
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(ms|s|m|h|d)", re.ASCII)
@@ -36,6 +37,24 @@ def seconds(text: str, what: str) -> float:
 
 def optional_seconds(text: str | None, what: str) -> float | None:
     return None if text is None else seconds(text, what)
+
+
+def lease(text: str | None, what: str) -> Lease:
+    """A lease: a duration, `none` for until settled, or not given: as the queue is set. Raises
+    InvalidArgument, also for 0."""
+    if text is None:
+        return AS_SET
+    found = end_of_lease(text, what)
+    if found == 0:
+        raise InvalidArgument(
+            f"{what}: a lease of 0 is none at all; write `none` for one that lasts until settled"
+        )
+    return found
+
+
+def end_of_lease(text: str, what: str) -> float | None:
+    """When a lease ends from now; None for `none`: when settled."""
+    return None if text.strip().lower() == "none" else seconds(text, what)
 
 
 def moment(text: str, what: str) -> datetime:

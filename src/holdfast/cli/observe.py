@@ -12,7 +12,7 @@ from holdfast.cli.receive import Taking, why_nothing
 from holdfast.client._sync.client import Client
 from holdfast.client._sync.delivery import Delivery
 from holdfast.client._sync.place import Place
-from holdfast.settings import whole
+from holdfast.settings import Lease, whole
 
 
 def observe(
@@ -51,7 +51,7 @@ def observe(
     with --ack the body only.
     """
     wait_seconds = durations.seconds(wait, "--wait")
-    lease_seconds = durations.optional_seconds(lease, "--lease")
+    lease_seconds = durations.lease(lease, "--lease")
     whole(count, "--count", 1, 100_000)
     with connected(url) as client:
         taking = _Observing(client, consumer, peer, topic, lease_seconds, json)
@@ -70,7 +70,7 @@ class _Observing(Taking):
         consumer: str,
         peer: str,
         topic: str | None,
-        lease: float | None,
+        lease: Lease,
         as_json: bool,
     ) -> None:
         super().__init__(lease, as_json)

@@ -20,7 +20,7 @@ from holdfast.client._sync.queue import Queue
 from holdfast.engine.replies import Stats
 from holdfast.errors import HoldfastError
 from holdfast.message import STATES
-from holdfast.settings import whole
+from holdfast.settings import Lease, whole
 
 EMPTY, STALE = 4, 3
 # With --ack: so many are written, flushed and acked at a time.
@@ -36,7 +36,8 @@ def receive(
     lease: Annotated[
         str | None,
         typer.Option(
-            metavar="DURATION", help="Ours for so long; as the queue is set, if not given."
+            metavar="DURATION",
+            help="Ours for so long; none: until settled. Defaults to the queue's lease.",
         ),
     ] = None,
     ack: Annotated[bool, typer.Option("--ack", help="Ack each once it is written out.")] = False,
@@ -61,7 +62,7 @@ def receive(
     --ack the body only.
     """
     wait_seconds = durations.seconds(wait, "--wait")
-    lease_seconds = durations.optional_seconds(lease, "--lease")
+    lease_seconds = durations.lease(lease, "--lease")
     whole(count, "--count", 1, 100_000)
     with connected(url) as client:
         taking = _Receiving(client.queue(queue), lease_seconds, dead, json)
@@ -75,7 +76,7 @@ class Taking:
     """Takes deliveries, writes them out, and settles them or says how. What depends on where they come
     from is in the methods at the end."""
 
-    def __init__(self, lease: float | None, as_json: bool) -> None:
+    def __init__(self, lease: Lease, as_json: bool) -> None:
         self._lease = lease
         self._as_json = as_json
 
@@ -173,7 +174,7 @@ class Taking:
 class _Receiving(Taking):
     """From one queue, what is ready or what is dead."""
 
-    def __init__(self, queue: Queue, lease: float | None, dead: bool, as_json: bool) -> None:
+    def __init__(self, queue: Queue, lease: Lease, dead: bool, as_json: bool) -> None:
         super().__init__(lease, as_json)
         self._queue = queue
         self._dead = dead

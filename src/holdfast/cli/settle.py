@@ -105,7 +105,11 @@ def extend(
     queue: QueueName,
     receipts: Receipts,
     lease: Annotated[
-        str, typer.Option(metavar="DURATION", help="The lease ends so long from now; 0: never.")
+        str,
+        typer.Option(
+            metavar="DURATION",
+            help="The lease ends so long from now; 0: give it back, none: until settled.",
+        ),
     ],
     consumer: Consumer = None,
     peer: Peer = "",
@@ -116,8 +120,10 @@ def extend(
 
     \b
     holdfast extend orders 1599352749159-4@17 --lease 10m
+    holdfast extend orders 1599352749159-4@17 --lease 0            ends it: a failed delivery
+    holdfast extend orders 1599352749159-4@17 --lease none         until it is settled
     """
-    seconds = durations.seconds(lease, "--lease")
+    seconds = durations.end_of_lease(lease, "--lease")
     with connected(url) as client:
         q = _place(client, queue, consumer, peer)
         _settle(receipts, lambda some: q.extend_many(some, seconds), "extended", json)

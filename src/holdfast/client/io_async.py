@@ -167,6 +167,8 @@ async def side_by_side(
             each.cancel()
         await asyncio.gather(*pending, return_exceptions=True)
     return got, problems
+
+
 async def last_words(work: Awaitable[Any]) -> None:
     """What has still to be said by one who was cancelled. It keeps nobody waiting for long."""
     with suppress(TimeoutError, HoldfastError):

@@ -142,6 +142,8 @@ def side_by_side(
         if enough(got):
             break
     return got, problems
+
+
 class cancelled(BaseException):  # noqa: N801
     """Never raised."""
 

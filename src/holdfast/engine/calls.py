@@ -29,7 +29,7 @@ from holdfast.message import (
     plain_envelope,
     plain_envelopes,
 )
-from holdfast.settings import IF_SET, MAX_MS, Lease, Seconds, milliseconds, whole
+from holdfast.settings import AS_SET, MAX_MS, Lease, LeaseOf, Seconds, lease_of, milliseconds, whole
 
 T = TypeVar("T")
 Argument = bytes | str | int
@@ -152,10 +152,11 @@ def _time(at: object, what: str) -> int:
 
 
 def lease_ms(lease: Lease) -> int:
-    """None: as the queue is set. 0: until settled. IF_SET: as it is set, until settled if it is not."""
-    if lease is IF_SET:
-        return -2
-    return -1 if lease is None else milliseconds(lease, "lease")
+    """AS_SET: as the queue is set. IF_SET: as it is set, until settled if it is not. None: until
+    settled."""
+    if isinstance(lease, LeaseOf):
+        return -1 if lease is AS_SET else -2
+    return lease_of(lease)
 
 
 def reason_bytes(text: object, what: str) -> bytes:
@@ -294,9 +295,13 @@ def nack(
     return Call("nack", ref, args, replies.positions, Repeat.ONCE_NAMED)
 
 
-def extend(ref: QueueRef, lease: Seconds, receipts: Sequence[bytes]) -> Call[tuple[int, list[int]]]:
-    """Answers the new lease end, ms, and the positions of those that were lost."""
-    args: list[Argument] = [milliseconds(lease, "lease"), *receipts]
+def extend(
+    ref: QueueRef, lease: Seconds | None, receipts: Sequence[bytes]
+) -> Call[tuple[int, list[int]]]:
+    """Answers the new lease end, ms (0: none), and the positions of those that were lost. `lease` 0: they
+    are given back. None: until settled."""
+    ms = None if lease is None else milliseconds(lease, "lease")
+    args: list[Argument] = ["forever" if ms is None else ms or "now", *receipts]
     return Call(
         "extend",
         ref,

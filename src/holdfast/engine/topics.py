@@ -62,6 +62,15 @@ def attend(
     return Call("attend", topic, args, lambda reply: (bool(reply[0]), reply[1]))
 
 
+def check_ends(lease: Lease) -> None:
+    """Raises InvalidArgument for a lease that lasts until the message is settled."""
+    if lease is None:
+        raise InvalidArgument(
+            "what is observed has a lease that ends, since a peer may go for good; give its seconds, or "
+            "leave it out for as long as the topic is set"
+        )
+
+
 def observe(
     topic: TopicRef,
     consumer: str,
@@ -72,6 +81,7 @@ def observe(
     wait_ms: int,
 ) -> Call[replies.Received]:
     """`seat`: where what is received will be settled."""
+    check_ends(lease)
     args: list[Argument] = [consumer_seat(consumer), peer_seat(consumer, peer)]
     args += [whole(count, "count", 1, calls.MAX_COUNT), calls.lease_ms(lease), wait_ms]
     args.append(seat.key.removeprefix(topic.key))

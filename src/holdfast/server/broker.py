@@ -25,7 +25,7 @@ from holdfast.server.access import Principal
 from holdfast.server.entrance import Place, Seat, named
 from holdfast.server.limits import Limits
 from holdfast.server.topics import TopicVerbs
-from holdfast.settings import Lease, Seconds, Settings
+from holdfast.settings import AS_SET, Lease, Seconds, Settings
 
 Action = Literal["retry", "release", "bury"]
 
@@ -87,7 +87,7 @@ class Session(TopicVerbs):
         count: int,
         *,
         wait: Seconds = 0,
-        lease: Lease = None,
+        lease: Lease = AS_SET,
     ) -> list[AsyncDelivery]:
         """Up to `count` messages from these queues, the first named first; waits for the first."""
         asked = [queues] if isinstance(queues, str) else list(queues)
@@ -105,7 +105,7 @@ class Session(TopicVerbs):
         count: int,
         *,
         wait: Seconds = 0,
-        lease: Lease = None,
+        lease: Lease = AS_SET,
     ) -> list[AsyncDelivery]:
         """The same for dead letters, of queues or subscriptions."""
         asked = [places] if isinstance(places, str | Seat) else list(places)
@@ -114,7 +114,7 @@ class Session(TopicVerbs):
         return await taking.first_dead(found, count, self._wait(wait), lease)
 
     async def receive_rounds(
-        self, queue: str, count: int, rounds: int, *, lease: Lease = None
+        self, queue: str, count: int, rounds: int, *, lease: Lease = AS_SET
     ) -> list[list[AsyncDelivery]]:
         """The same as so many receives of `count`, one after the other; nobody waits."""
         place = self._queue("receive", queue)
@@ -129,7 +129,7 @@ class Session(TopicVerbs):
         return answers
 
     async def recover(
-        self, queue: str, count: int, *, elapsed: Seconds, lease: Lease = None
+        self, queue: str, count: int, *, elapsed: Seconds, lease: Lease = AS_SET
     ) -> list[AsyncDelivery]:
         """Take over what has been in hand for so long."""
         place = self._queue("recover", queue)
@@ -171,7 +171,9 @@ class Session(TopicVerbs):
             raise InvalidArgument(f"action must be retry, release or bury, not {action!r}")
         return await at.nack_many(list(receipts), delay=delay, error=text)
 
-    async def extend(self, place: Place, receipts: Sequence[str], lease: Seconds) -> list[str]:
+    async def extend(
+        self, place: Place, receipts: Sequence[str], lease: Seconds | None
+    ) -> list[str]:
         """Those whose lease was really moved."""
         at = self._place("extend", place)
         self.limits.check_batch(len(receipts), "receipts")

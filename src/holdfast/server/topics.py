@@ -15,7 +15,7 @@ from holdfast.filters import Filter
 from holdfast.message import MessageId, Outgoing
 from holdfast.server import taking
 from holdfast.server.entrance import Entrance, Seat, named
-from holdfast.settings import Lease, Seconds, Settings
+from holdfast.settings import AS_SET, Lease, Seconds, Settings
 
 
 class TopicVerbs(Entrance):
@@ -89,7 +89,7 @@ class TopicVerbs(Entrance):
         peer: str = "",
         topics: Sequence[str] | None = None,
         wait: Seconds = 0,
-        lease: Lease = None,
+        lease: Lease = AS_SET,
         auto_ack: bool = False,
     ) -> list[AsyncDelivery]:
         """What has been published on the topics this consumer is subscribed to: on all of them, or

@@ -1283,7 +1283,9 @@ class ExtendRequest(_message.Message):
     LEASE_MS_FIELD_NUMBER: _builtins.int
     queue: _builtins.str
     lease_ms: _builtins.int
-    """the lease ends so long from now; 0: when settled"""
+    """The lease ends so long from now; 0: the message is given back at once, as a delivery that failed. Absent:
+    when settled.
+    """
     @_builtins.property
     def seat(self) -> Global___Seat: ...
     @_builtins.property
@@ -1294,14 +1296,19 @@ class ExtendRequest(_message.Message):
         queue: _builtins.str = ...,
         seat: Global___Seat | None = ...,
         receipts: _abc.Iterable[_builtins.str] | None = ...,
-        lease_ms: _builtins.int = ...,
+        lease_ms: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["place", b"place", "queue", b"queue", "seat", b"seat"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_lease_ms", b"_lease_ms", "lease_ms", b"lease_ms", "place", b"place", "queue", b"queue", "seat", b"seat"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_ms", b"lease_ms", "place", b"place", "queue", b"queue", "receipts", b"receipts", "seat", b"seat"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_lease_ms", b"_lease_ms", "lease_ms", b"lease_ms", "place", b"place", "queue", b"queue", "receipts", b"receipts", "seat", b"seat"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__lease_ms: _TypeAlias = _typing.Literal["lease_ms"]  # noqa: Y015
+    _WhichOneofArgType__lease_ms: _TypeAlias = _typing.Literal["_lease_ms", b"_lease_ms"]  # noqa: Y015
     _WhichOneofReturnType_place: _TypeAlias = _typing.Literal["queue", "seat"]  # noqa: Y015
     _WhichOneofArgType_place: _TypeAlias = _typing.Literal["place", b"place"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__lease_ms) -> _WhichOneofReturnType__lease_ms | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType_place) -> _WhichOneofReturnType_place | None: ...
 
 Global___ExtendRequest: _TypeAlias = ExtendRequest  # noqa: Y015

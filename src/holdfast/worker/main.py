@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 
 from holdfast.client.address import parse
 from holdfast.errors import HoldfastError, InvalidArgument
+from holdfast.settings import AS_SET
 from holdfast.tasks.app import App
 from holdfast.telemetry import logs
 from holdfast.worker import memory, orders
@@ -188,7 +189,7 @@ def _plan(app: App, config: Config) -> Plan:
         concurrency=config.concurrency,
         strict=config.strict,
         processes=config.cpu_processes,
-        lease=config.lease,
+        lease=AS_SET if config.lease is None else config.lease,
         deadline=config.deadline,
         idle=config.idle,
         scheduler=config.scheduler,

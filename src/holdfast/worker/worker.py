@@ -25,7 +25,7 @@ from holdfast.client._async.delivery import AsyncDelivery
 from holdfast.client._async.queue import AsyncQueue
 from holdfast.engine.tasks import unname
 from holdfast.errors import HoldfastError
-from holdfast.settings import milliseconds
+from holdfast.settings import LeaseOf, lease_of
 from holdfast.tasks.app import App
 from holdfast.tasks.attempt import Attempt, Verdict, open_delivery
 from holdfast.worker import presence, scheduler
@@ -125,8 +125,8 @@ class Worker:
 
     async def _lease_times(self) -> dict[str, float]:
         asked = self.plan.lease
-        if asked is not None:
-            return dict.fromkeys(self._queues, milliseconds(asked, "lease") / 1000)
+        if not isinstance(asked, LeaseOf):
+            return dict.fromkeys(self._queues, lease_of(asked) / 1000)
         return {name: (await q.settings()).lease or 0.0 for name, q in self._queues.items()}
 
     def _keep_leases(self, loop: asyncio.AbstractEventLoop, times: dict[str, float]) -> Leases:

@@ -148,7 +148,7 @@ async def test_dead_letters_are_received_under_a_lease_and_redriven(q: AsyncQueu
 
 async def test_recover_takes_over_what_is_long_in_hand(q: AsyncQueue) -> None:
     await q.send(b"x")
-    first = await q.receive(lease=0)
+    first = await q.receive(lease=None)
     [second] = await q.recover(10, elapsed=0)
     assert first is not None
     assert second.id == first.id

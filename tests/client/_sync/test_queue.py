@@ -149,7 +149,7 @@ def test_dead_letters_are_received_under_a_lease_and_redriven(q: Queue) -> None:
 
 def test_recover_takes_over_what_is_long_in_hand(q: Queue) -> None:
     q.send(b"x")
-    first = q.receive(lease=0)
+    first = q.receive(lease=None)
     [second] = q.recover(10, elapsed=0)
     assert first is not None
     assert second.id == first.id

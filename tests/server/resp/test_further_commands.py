@@ -176,6 +176,7 @@ def test_settings_are_in_milliseconds_and_0_is_none(mq: MQ, name: str) -> None:
     assert told[b"overflow"] == b"reject"
     assert pairs(mq("MQ.CONFIGURE", name)) == told
     assert pairs(mq("MQ.CONFIGURE", name, "overflow", "drop_oldest"))[b"overflow"] == b"drop_oldest"
+    assert pairs(mq("MQ.CONFIGURE", name, "lease_ms", "none"))[b"lease_ms"] == 0
 
 
 @pytest.mark.parametrize(

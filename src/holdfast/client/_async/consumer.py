@@ -22,7 +22,7 @@ from holdfast.client._async.delivery import AsyncDelivery
 from holdfast.client.backoff import Backoff
 from holdfast.client.io_async import Background, Lock, sleep
 from holdfast.errors import HoldfastError, TryAgain
-from holdfast.settings import Lease, milliseconds
+from holdfast.settings import Lease, LeaseOf, lease_of
 
 if TYPE_CHECKING:
     from holdfast.client._async.place import AsyncPlace
@@ -97,9 +97,9 @@ class AsyncConsumer:
 
     async def _start(self) -> None:
         lease = self._lease
-        if lease is None:
-            lease = (await self._queue.settings()).lease or 0
-        self._lease_seconds = milliseconds(lease, "lease") / 1000
+        if isinstance(lease, LeaseOf):
+            lease = (await self._queue.settings()).lease
+        self._lease_seconds = lease_of(lease) / 1000
         self._keeper = Background(self._keep, f"holdfast-consumer-{self._queue.name}")
 
     async def _refill(self) -> bool:

@@ -128,8 +128,9 @@ class AsyncDelivery(Message):
         if not await self._queue.bury(self, reason):
             raise self._lost("bury")
 
-    async def extend(self, lease: Seconds) -> None:
-        """More time: the lease ends `lease` from now. Raises LeaseLost if it is no longer ours."""
+    async def extend(self, lease: Seconds | None) -> None:
+        """More time: the lease ends `lease` from now; None: when it is settled. 0 gives the message back
+        at once, as a delivery that failed. Raises LeaseLost if it is no longer ours."""
         if not await self._queue.extend(self, lease):
             raise self._lost("extend")
 

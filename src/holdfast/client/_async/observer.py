@@ -12,7 +12,7 @@ from holdfast.client._async.waiting import wait_any
 from holdfast.engine import replies
 from holdfast.engine.keys import topics_of
 from holdfast.errors import NoSuchSubscription
-from holdfast.settings import Lease, Seconds, milliseconds
+from holdfast.settings import AS_SET, Lease, Seconds, milliseconds
 
 if TYPE_CHECKING:
     from holdfast.client._async.client import AsyncClient
@@ -54,7 +54,7 @@ class AsyncObserver:
         return found
 
     async def observe(
-        self, count: int = 1, wait: Seconds = 0, *, lease: Lease = None
+        self, count: int = 1, wait: Seconds = 0, *, lease: Lease = AS_SET
     ) -> list[AsyncDelivery]:
         """Up to `count` messages of all its topics, any of which may be first; waits for the
         first message only. Which topic one came from is in `.source`."""

@@ -14,7 +14,7 @@ from holdfast.client.io_async import cancelled, last_words
 from holdfast.engine import calls, replies
 from holdfast.engine.keys import QueueRef
 from holdfast.message import Codec, corrupt
-from holdfast.settings import Lease, Seconds, milliseconds, whole
+from holdfast.settings import AS_SET, Lease, Seconds, milliseconds, whole
 
 if TYPE_CHECKING:
     from holdfast.client._async.client import AsyncClient
@@ -33,22 +33,23 @@ class AsyncReceiving(AsyncShards):
         self._full: list[int] = []
         self._looked = 0.0
 
-    async def receive(self, *, wait: Seconds = 0, lease: Lease = None) -> AsyncDelivery | None:
+    async def receive(self, *, wait: Seconds = 0, lease: Lease = AS_SET) -> AsyncDelivery | None:
         """One message under a lease, or None. `wait`: how long to wait for one.
 
-        `lease` None: as the queue is set; 0: until it is settled.
+        `lease`: how long it is ours before it comes back; None: until it is settled. Not given: as the
+        queue is set.
         """
         got = await self.receive_many(1, wait=wait, lease=lease)
         return got[0] if got else None
 
     async def receive_many(
-        self, count: int, *, wait: Seconds = 0, lease: Lease = None
+        self, count: int, *, wait: Seconds = 0, lease: Lease = AS_SET
     ) -> list[AsyncDelivery]:
         """Up to `count` messages under one lease, in one round trip. Waits for the first one only."""
         return await self._receive(count, wait, lease, dead=False)
 
     async def receive_rounds(
-        self, count: int, rounds: int, *, lease: Lease = None
+        self, count: int, rounds: int, *, lease: Lease = AS_SET
     ) -> list[list[AsyncDelivery]]:
         """The same as so many `receive_many(count)`, one after the other, in one round trip."""
         refs = await self._shards()
@@ -62,7 +63,7 @@ class AsyncReceiving(AsyncShards):
         return got
 
     async def receive_dead(
-        self, count: int = 1, *, wait: Seconds = 0, lease: Lease = None
+        self, count: int = 1, *, wait: Seconds = 0, lease: Lease = AS_SET
     ) -> list[AsyncDelivery]:
         """Up to `count` dead letters under a lease: ack removes them; anything else, or the end of
         the lease, makes them dead letters again. Why each died is in `.death`."""
@@ -204,7 +205,7 @@ class AsyncReceiving(AsyncShards):
         return got
 
     async def recover(
-        self, count: int, *, elapsed: Seconds, lease: Lease = None
+        self, count: int, *, elapsed: Seconds, lease: Lease = AS_SET
     ) -> list[AsyncDelivery]:
         """Take over up to `count` deliveries that have been in hand for `elapsed` or longer, oldest
         first. Each counts as failed once more; those past max_receives become dead letters, some 20,000
@@ -227,7 +228,7 @@ class AsyncReceiving(AsyncShards):
         self,
         prefetch: int = 100,
         *,
-        lease: Lease = None,
+        lease: Lease = AS_SET,
         backoff: Backoff | None = None,
         ack_every: int = 100,
         idle: Seconds | None = None,

@@ -19,7 +19,7 @@ from holdfast.engine import calls, notes, replies
 from holdfast.engine.keys import QueueRef
 from holdfast.errors import Unsupported
 from holdfast.message import Message, State, parse_receipt
-from holdfast.settings import IF_SET, Lease, Seconds, Settings, milliseconds, whole
+from holdfast.settings import AS_SET, IF_SET, Lease, Seconds, Settings, milliseconds, whole
 from holdfast.v1 import broker_pb2 as pb
 
 if TYPE_CHECKING:
@@ -36,9 +36,10 @@ LONG = 60.0
 
 
 def lease_ms(lease: Lease) -> int | None:
+    """Absent: as the queue is set. 0: until settled."""
     if lease is IF_SET:
         raise Unsupported("a lease 'if set' is for direct clients")
-    return None if lease is None else calls.lease_ms(lease)
+    return None if lease is AS_SET else calls.lease_ms(lease)
 
 
 def deliveries(
@@ -128,17 +129,17 @@ class AsyncRemotePlace(AsyncPlace):
             ),
         )
 
-    async def extend_many(self, deliveries: Iterable[Item], lease: Seconds) -> list[Item]:
-        """Extend many leases in one round trip. Returns those really extended."""
-        ms = milliseconds(lease, "lease")
-        until = round(time.time() * 1000) + ms if ms else 0
+    async def extend_many(self, deliveries: Iterable[Item], lease: Seconds | None) -> list[Item]:
+        """Extend many leases in one round trip, as `extend`. Returns those really extended."""
+        ms = None if lease is None else milliseconds(lease, "lease")
+        until = 0 if ms is None else round(time.time() * 1000) + ms
         kept = await self._settled(
             deliveries,
             lambda receipts: (
                 self._stub.Extend,
                 pb.ExtendRequest(receipts=receipts, lease_ms=ms, **self._where),
             ),
-            settles=False,
+            settles=ms == 0,
         )
         for item in kept:
             if isinstance(item, AsyncDelivery):

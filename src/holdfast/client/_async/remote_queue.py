@@ -15,7 +15,7 @@ from holdfast.client.sender import CallName
 from holdfast.engine import calls
 from holdfast.engine.calls import Packed
 from holdfast.message import MessageId, Outgoing, State
-from holdfast.settings import Lease, Seconds, milliseconds, whole
+from holdfast.settings import AS_SET, Lease, Seconds, milliseconds, whole
 from holdfast.v1 import broker_pb2 as pb
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class AsyncRemoteQueue(AsyncRemotePlace, AsyncQueue):
         return deliveries(lambda _: self, answer.deliveries)
 
     async def recover(
-        self, count: int, *, elapsed: Seconds, lease: Lease = None
+        self, count: int, *, elapsed: Seconds, lease: Lease = AS_SET
     ) -> list[AsyncDelivery]:
         """Take over up to `count` deliveries that have been in hand for `elapsed` or longer."""
         request = pb.RecoverRequest(

@@ -15,14 +15,14 @@ from holdfast.client._async.subscription import AsyncSubscription
 from holdfast.client._async.topic import AsyncTopic
 from holdfast.client.remote_values import Parcel
 from holdfast.client.sender import CallName
-from holdfast.engine import calls, replies
+from holdfast.engine import calls, replies, topics
 from holdfast.engine.calls import Packed
 from holdfast.engine.keys import QueueRef
 from holdfast.engine.replies import Mode, SubscriptionInfo
 from holdfast.errors import InvalidArgument
 from holdfast.filters import Filter
 from holdfast.message import MessageId
-from holdfast.settings import Lease, Seconds, Settings, milliseconds, whole
+from holdfast.settings import AS_SET, Lease, Seconds, Settings, milliseconds, whole
 from holdfast.v1 import broker_pb2 as pb
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class AsyncRemoteSubscription(AsyncRemotePlace, AsyncSubscription):
             )
             found = await self._remote.call(self._stub.ReceiveDead, asked, longer=wait_ms / 1000)
             return deliveries(lambda _: self, found.deliveries)
+        topics.check_ends(lease)
         request = pb.ObserveRequest(
             consumer=self.consumer,
             peer=self.peer,
@@ -181,10 +182,11 @@ class AsyncRemoteObserver(AsyncObserver):
         return list((await remote.call(remote.broker.ConsumerTopics, request)).topics)
 
     async def observe(
-        self, count: int = 1, wait: Seconds = 0, *, lease: Lease = None
+        self, count: int = 1, wait: Seconds = 0, *, lease: Lease = AS_SET
     ) -> list[AsyncDelivery]:
         """Up to `count` messages of all its topics; waits for the first message only."""
         whole(count, "count", 1, calls.MAX_COUNT)
+        topics.check_ends(lease)
         remote = self._client.remote
         left_ms = milliseconds(wait, "wait")
         give_up = time.monotonic() + left_ms / 1000

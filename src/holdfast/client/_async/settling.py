@@ -10,7 +10,7 @@ from holdfast.client._async.shards import AsyncShards
 from holdfast.engine import calls
 from holdfast.engine.keys import QueueRef
 from holdfast.message import parse_receipt
-from holdfast.settings import Seconds
+from holdfast.settings import Seconds, milliseconds
 
 Item = TypeVar("Item", bound=AsyncDelivery | str)
 
@@ -64,13 +64,15 @@ class AsyncSettling(AsyncShards):
         """Make many dead letters. Returns those really buried."""
         return await self._give_back(deliveries, "bury", 0, reason)
 
-    async def extend(self, delivery: AsyncDelivery | str, lease: Seconds) -> bool:
-        """The lease ends `lease` from now (0: when settled). False: it was not ours."""
+    async def extend(self, delivery: AsyncDelivery | str, lease: Seconds | None) -> bool:
+        """The lease ends `lease` from now. 0: the message is given back at once, and counts as delivered;
+        None: it is ours until it is settled. False: it was not ours."""
         return bool(await self.extend_many([delivery], lease))
 
-    async def extend_many(self, deliveries: Iterable[Item], lease: Seconds) -> list[Item]:
-        """Extend many leases in one round trip. Returns those really extended."""
+    async def extend_many(self, deliveries: Iterable[Item], lease: Seconds | None) -> list[Item]:
+        """Extend many leases in one round trip, as `extend`. Returns those really extended."""
         held: list[Item] = []
+        back = lease is not None and milliseconds(lease, "lease") == 0
         for ref, items, wires in await self._by_shard(deliveries):
             until, lost = await self.transport.run(calls.extend(ref, lease, wires))
             kept = _without(items, lost)
@@ -78,10 +80,13 @@ class AsyncSettling(AsyncShards):
             sooner = ref.shard > 0 and any(_ends_sooner(item, until) for item in kept)
             for item in kept:
                 if isinstance(item, AsyncDelivery):
+                    item.settled = item.settled or back
                     item.extended(until)
             if sooner:
                 await self._wake_home()
             held += kept
+        if held and back:
+            await self._wake_home()
         return held
 
     async def _give_back(

@@ -10,7 +10,7 @@ from holdfast.engine import calls, replies, topics
 from holdfast.engine.keys import QueueRef, SeatRef, TopicRef
 from holdfast.errors import InvalidArgument
 from holdfast.message import Codec
-from holdfast.settings import Lease, Seconds, Settings
+from holdfast.settings import AS_SET, Lease, Seconds, Settings
 
 if TYPE_CHECKING:
     from holdfast.client._async.client import AsyncClient
@@ -64,7 +64,7 @@ class AsyncSubscription(AsyncPlace):
         return topics.attend(self._topic, self.consumer, self.peer, ref, wait_ms)
 
     async def observe(
-        self, count: int = 1, wait: Seconds = 0, *, lease: Lease = None
+        self, count: int = 1, wait: Seconds = 0, *, lease: Lease = AS_SET
     ) -> list[AsyncDelivery]:
         """Up to `count` messages under a lease, in one round trip; waits for the first one only.
 

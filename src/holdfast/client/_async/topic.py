@@ -21,7 +21,7 @@ from holdfast.engine.replies import Mode, SubscriptionInfo
 from holdfast.errors import InvalidArgument
 from holdfast.filters import Filter
 from holdfast.message import Codec, MessageId, Outgoing
-from holdfast.settings import Lease, Seconds, Settings
+from holdfast.settings import AS_SET, Lease, Seconds, Settings
 
 if TYPE_CHECKING:
     from holdfast.client._async.client import AsyncClient
@@ -133,7 +133,7 @@ class AsyncTopic(AsyncLooking, AsyncKeeping):
         wait: Seconds = 0,
         *,
         peer: str = "",
-        lease: Lease = None,
+        lease: Lease = AS_SET,
     ) -> list[AsyncDelivery]:
         """What was published, for a consumer that is subscribed; see `AsyncSubscription.observe`."""
         return await self.subscription(consumer, peer=peer).observe(count, wait, lease=lease)

@@ -23,7 +23,7 @@ from holdfast.client._sync.delivery import Delivery
 from holdfast.client.backoff import Backoff
 from holdfast.client.io_sync import Background, Lock, sleep
 from holdfast.errors import HoldfastError, TryAgain
-from holdfast.settings import Lease, milliseconds
+from holdfast.settings import Lease, LeaseOf, lease_of
 
 if TYPE_CHECKING:
     from holdfast.client._sync.place import Place
@@ -98,9 +98,9 @@ class Consumer:
 
     def _start(self) -> None:
         lease = self._lease
-        if lease is None:
-            lease = (self._queue.settings()).lease or 0
-        self._lease_seconds = milliseconds(lease, "lease") / 1000
+        if isinstance(lease, LeaseOf):
+            lease = (self._queue.settings()).lease
+        self._lease_seconds = lease_of(lease) / 1000
         self._keeper = Background(self._keep, f"holdfast-consumer-{self._queue.name}")
 
     def _refill(self) -> bool:

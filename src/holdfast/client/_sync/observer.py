@@ -13,7 +13,7 @@ from holdfast.client._sync.waiting import wait_any
 from holdfast.engine import replies
 from holdfast.engine.keys import topics_of
 from holdfast.errors import NoSuchSubscription
-from holdfast.settings import Lease, Seconds, milliseconds
+from holdfast.settings import AS_SET, Lease, Seconds, milliseconds
 
 if TYPE_CHECKING:
     from holdfast.client._sync.client import Client
@@ -54,7 +54,9 @@ class Observer:
             )
         return found
 
-    def observe(self, count: int = 1, wait: Seconds = 0, *, lease: Lease = None) -> list[Delivery]:
+    def observe(
+        self, count: int = 1, wait: Seconds = 0, *, lease: Lease = AS_SET
+    ) -> list[Delivery]:
         """Up to `count` messages of all its topics, any of which may be first; waits for the
         first message only. Which topic one came from is in `.source`."""
         give_up = time.monotonic() + milliseconds(wait, "wait") / 1000

@@ -15,7 +15,7 @@ from holdfast.client.io_sync import cancelled, last_words
 from holdfast.engine import calls, replies
 from holdfast.engine.keys import QueueRef
 from holdfast.message import Codec, corrupt
-from holdfast.settings import Lease, Seconds, milliseconds, whole
+from holdfast.settings import AS_SET, Lease, Seconds, milliseconds, whole
 
 if TYPE_CHECKING:
     from holdfast.client._sync.client import Client
@@ -34,20 +34,23 @@ class Receiving(Shards):
         self._full: list[int] = []
         self._looked = 0.0
 
-    def receive(self, *, wait: Seconds = 0, lease: Lease = None) -> Delivery | None:
+    def receive(self, *, wait: Seconds = 0, lease: Lease = AS_SET) -> Delivery | None:
         """One message under a lease, or None. `wait`: how long to wait for one.
 
-        `lease` None: as the queue is set; 0: until it is settled.
+        `lease`: how long it is ours before it comes back; None: until it is settled. Not given: as the
+        queue is set.
         """
         got = self.receive_many(1, wait=wait, lease=lease)
         return got[0] if got else None
 
-    def receive_many(self, count: int, *, wait: Seconds = 0, lease: Lease = None) -> list[Delivery]:
+    def receive_many(
+        self, count: int, *, wait: Seconds = 0, lease: Lease = AS_SET
+    ) -> list[Delivery]:
         """Up to `count` messages under one lease, in one round trip. Waits for the first one only."""
         return self._receive(count, wait, lease, dead=False)
 
     def receive_rounds(
-        self, count: int, rounds: int, *, lease: Lease = None
+        self, count: int, rounds: int, *, lease: Lease = AS_SET
     ) -> list[list[Delivery]]:
         """The same as so many `receive_many(count)`, one after the other, in one round trip."""
         refs = self._shards()
@@ -61,7 +64,7 @@ class Receiving(Shards):
         return got
 
     def receive_dead(
-        self, count: int = 1, *, wait: Seconds = 0, lease: Lease = None
+        self, count: int = 1, *, wait: Seconds = 0, lease: Lease = AS_SET
     ) -> list[Delivery]:
         """Up to `count` dead letters under a lease: ack removes them; anything else, or the end of
         the lease, makes them dead letters again. Why each died is in `.death`."""
@@ -196,7 +199,7 @@ class Receiving(Shards):
             got = [d for i, d in enumerate(got) if i not in set(bad)]
         return got
 
-    def recover(self, count: int, *, elapsed: Seconds, lease: Lease = None) -> list[Delivery]:
+    def recover(self, count: int, *, elapsed: Seconds, lease: Lease = AS_SET) -> list[Delivery]:
         """Take over up to `count` deliveries that have been in hand for `elapsed` or longer, oldest
         first. Each counts as failed once more; those past max_receives become dead letters, some 20,000
         of them in one call at most: where there are more, call again."""
@@ -218,7 +221,7 @@ class Receiving(Shards):
         self,
         prefetch: int = 100,
         *,
-        lease: Lease = None,
+        lease: Lease = AS_SET,
         backoff: Backoff | None = None,
         ack_every: int = 100,
         idle: Seconds | None = None,

@@ -16,14 +16,14 @@ from holdfast.client._sync.subscription import Subscription
 from holdfast.client._sync.topic import Topic
 from holdfast.client.remote_values import Parcel
 from holdfast.client.sender import CallName
-from holdfast.engine import calls, replies
+from holdfast.engine import calls, replies, topics
 from holdfast.engine.calls import Packed
 from holdfast.engine.keys import QueueRef
 from holdfast.engine.replies import Mode, SubscriptionInfo
 from holdfast.errors import InvalidArgument
 from holdfast.filters import Filter
 from holdfast.message import MessageId
-from holdfast.settings import Lease, Seconds, Settings, milliseconds, whole
+from holdfast.settings import AS_SET, Lease, Seconds, Settings, milliseconds, whole
 from holdfast.v1 import broker_pb2 as pb
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class RemoteSubscription(RemotePlace, Subscription):
             )
             found = self._remote.call(self._stub.ReceiveDead, asked, longer=wait_ms / 1000)
             return deliveries(lambda _: self, found.deliveries)
+        topics.check_ends(lease)
         request = pb.ObserveRequest(
             consumer=self.consumer,
             peer=self.peer,
@@ -181,9 +182,12 @@ class RemoteObserver(Observer):
         request = pb.ConsumerTopicsRequest(consumer=self.consumer)
         return list((remote.call(remote.broker.ConsumerTopics, request)).topics)
 
-    def observe(self, count: int = 1, wait: Seconds = 0, *, lease: Lease = None) -> list[Delivery]:
+    def observe(
+        self, count: int = 1, wait: Seconds = 0, *, lease: Lease = AS_SET
+    ) -> list[Delivery]:
         """Up to `count` messages of all its topics; waits for the first message only."""
         whole(count, "count", 1, calls.MAX_COUNT)
+        topics.check_ends(lease)
         remote = self._client.remote
         left_ms = milliseconds(wait, "wait")
         give_up = time.monotonic() + left_ms / 1000

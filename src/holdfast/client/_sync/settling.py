@@ -11,7 +11,7 @@ from holdfast.client._sync.shards import Shards
 from holdfast.engine import calls
 from holdfast.engine.keys import QueueRef
 from holdfast.message import parse_receipt
-from holdfast.settings import Seconds
+from holdfast.settings import Seconds, milliseconds
 
 Item = TypeVar("Item", bound=Delivery | str)
 
@@ -60,13 +60,15 @@ class Settling(Shards):
         """Make many dead letters. Returns those really buried."""
         return self._give_back(deliveries, "bury", 0, reason)
 
-    def extend(self, delivery: Delivery | str, lease: Seconds) -> bool:
-        """The lease ends `lease` from now (0: when settled). False: it was not ours."""
+    def extend(self, delivery: Delivery | str, lease: Seconds | None) -> bool:
+        """The lease ends `lease` from now. 0: the message is given back at once, and counts as delivered;
+        None: it is ours until it is settled. False: it was not ours."""
         return bool(self.extend_many([delivery], lease))
 
-    def extend_many(self, deliveries: Iterable[Item], lease: Seconds) -> list[Item]:
-        """Extend many leases in one round trip. Returns those really extended."""
+    def extend_many(self, deliveries: Iterable[Item], lease: Seconds | None) -> list[Item]:
+        """Extend many leases in one round trip, as `extend`. Returns those really extended."""
         held: list[Item] = []
+        back = lease is not None and milliseconds(lease, "lease") == 0
         for ref, items, wires in self._by_shard(deliveries):
             until, lost = self.transport.run(calls.extend(ref, lease, wires))
             kept = _without(items, lost)
@@ -74,10 +76,13 @@ class Settling(Shards):
             sooner = ref.shard > 0 and any(_ends_sooner(item, until) for item in kept)
             for item in kept:
                 if isinstance(item, Delivery):
+                    item.settled = item.settled or back
                     item.extended(until)
             if sooner:
                 self._wake_home()
             held += kept
+        if held and back:
+            self._wake_home()
         return held
 
     def _give_back(

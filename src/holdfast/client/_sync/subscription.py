@@ -11,7 +11,7 @@ from holdfast.engine import calls, replies, topics
 from holdfast.engine.keys import QueueRef, SeatRef, TopicRef
 from holdfast.errors import InvalidArgument
 from holdfast.message import Codec
-from holdfast.settings import Lease, Seconds, Settings
+from holdfast.settings import AS_SET, Lease, Seconds, Settings
 
 if TYPE_CHECKING:
     from holdfast.client._sync.client import Client
@@ -64,7 +64,9 @@ class Subscription(Place):
         # Who waits is there.
         return topics.attend(self._topic, self.consumer, self.peer, ref, wait_ms)
 
-    def observe(self, count: int = 1, wait: Seconds = 0, *, lease: Lease = None) -> list[Delivery]:
+    def observe(
+        self, count: int = 1, wait: Seconds = 0, *, lease: Lease = AS_SET
+    ) -> list[Delivery]:
         """Up to `count` messages under a lease, in one round trip; waits for the first one only.
 
         Being seen to observe, or to wait here, is what keeps a broadcast peer from being dropped.

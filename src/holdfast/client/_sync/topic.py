@@ -22,7 +22,7 @@ from holdfast.engine.replies import Mode, SubscriptionInfo
 from holdfast.errors import InvalidArgument
 from holdfast.filters import Filter
 from holdfast.message import Codec, MessageId, Outgoing
-from holdfast.settings import Lease, Seconds, Settings
+from holdfast.settings import AS_SET, Lease, Seconds, Settings
 
 if TYPE_CHECKING:
     from holdfast.client._sync.client import Client
@@ -132,7 +132,7 @@ class Topic(Looking, Keeping):
         wait: Seconds = 0,
         *,
         peer: str = "",
-        lease: Lease = None,
+        lease: Lease = AS_SET,
     ) -> list[Delivery]:
         """What was published, for a consumer that is subscribed; see `Subscription.observe`."""
         return self.subscription(consumer, peer=peer).observe(count, wait, lease=lease)

@@ -1,7 +1,8 @@
---[[ extend: move the end of leases to now + lease_ms. The receipts stay valid.
+--[[ extend: move the end of leases to now + lease_ms. The receipts stay valid, unless it is now.
   KEYS   queue
-  ARGV   lease_ms (0: until settled), then receipts as for ack
-  Reply  the new lease end, then 0-based positions of receipts that named no current delivery
+  ARGV   lease_ms, or 'forever' (until settled), or 'now' (given back at once, as a delivery that failed), then
+         receipts as for ack. Clients up to release 0.5 write 0 for 'forever', and mean it.
+  Reply  the new lease end (0: none), then 0-based positions of receipts that named no current delivery
   Errors INVALID
   Cost   O(log leased) per batch where all that is left of a batch is extended, else per message
   Named  yes
@@ -23,9 +24,19 @@ local function extend_whole(q, args, lease_ms)
   return { q.now + lease_ms }
 end
 
+-- The leases end now, and what that means is what the end of a lease means.
+local function give_back(keys, args, q)
+  local call = { 'retry', '0', 'the lease was ended by its holder' }
+  for i = 2, #args do call[i + 2] = args[i] end
+  local reply = T.nack(keys, call, q)
+  table.insert(reply, 1, q.now)
+  return reply
+end
+
 function T.extend(keys, args, q)
-  local lease_ms = HF.integer(args[1], 'lease_ms', 0, HF.FOREVER)
   q = q or HF.open(keys[1])
+  if args[1] == 'now' then return give_back(keys, args, q) end
+  local lease_ms = args[1] == 'forever' and 0 or HF.integer(args[1], 'lease_ms', 0, HF.FOREVER)
   local whole = extend_whole(q, args, lease_ms)
   if whole then return whole end
   local held, stale = HF.held(q, args, 2)

@@ -42,9 +42,12 @@ class Places:
 
     @settling
     async def Extend(self, request: pb.ExtendRequest, call: Call) -> pb.SettleResponse:
-        place, lease = values.place(request), request.lease_ms / 1000
+        place, lease = values.place(request), values.seconds(request, "lease_ms")
         done = await call.session.extend(place, request.receipts, lease)
-        self.desk.windows.extended(place, done, lease)
+        if lease == 0:
+            self.desk.windows.settled(place, done)
+        else:
+            self.desk.windows.extended(place, done, lease or 0.0)
         return pb.SettleResponse(receipts=done)
 
     @unary

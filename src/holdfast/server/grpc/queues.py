@@ -71,7 +71,7 @@ class Queues(Places, QueuesServicer):
     async def ReceiveStream(  # type: ignore[override] # it writes through the context
         self, request: pb.ReceiveStreamRequest, call: Call
     ) -> None:
-        names, lease = _queues(request.queues), values.seconds(request, "lease_ms")
+        names, lease = _queues(request.queues), values.lease(request)
         flow = Stream(
             call, request.flow, place_of=lambda got: got.source, lease=lease, auto_ack=False
         )
@@ -85,7 +85,7 @@ class Queues(Places, QueuesServicer):
             request.queue,
             _count(request),
             elapsed=request.elapsed_ms / 1000,
-            lease=values.seconds(request, "lease_ms"),
+            lease=values.lease(request),
         )
         return _answer(await call.take(lambda _: recover, 0))
 
@@ -138,7 +138,7 @@ class Queues(Places, QueuesServicer):
 
 async def _receive(request: pb.ReceiveRequest, call: Call, *, dead: bool) -> pb.ReceiveResponse:
     names, count = _queues(request.queues), _count(request)
-    lease = values.seconds(request, "lease_ms")
+    lease = values.lease(request)
     taking = call.session.receive_dead if dead else call.session.receive
     got = await call.take(
         lambda wait: taking(names, count, wait=wait, lease=lease), request.wait_ms

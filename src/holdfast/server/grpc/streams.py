@@ -19,7 +19,7 @@ from holdfast.server.entrance import Place, Seat
 from holdfast.server.grpc.call import STOPPING, Call
 from holdfast.server.grpc.windows import Window
 from holdfast.server.taking import give_back
-from holdfast.settings import WireSettings, whole
+from holdfast.settings import Lease, WireSettings, whole
 from holdfast.v1 import broker_pb2 as pb
 
 log = logging.getLogger("holdfast.server")
@@ -39,7 +39,7 @@ Wrap = Callable[[Sequence[AsyncDelivery]], Any]
 
 class Stream:
     def __init__(
-        self, call: Call, flow: pb.Flow, *, place_of: PlaceOf, lease: float | None, auto_ack: bool
+        self, call: Call, flow: pb.Flow, *, place_of: PlaceOf, lease: Lease, auto_ack: bool
     ) -> None:
         most = call.session.limits.batch
         self._call = call
@@ -97,10 +97,10 @@ class Stream:
     async def _learn_leases(self, window: Window, got: Sequence[AsyncDelivery]) -> None:
         for place, mine in self._by_place(got):
             if place not in self._leases:
-                lease = self._lease or 0.0
-                if not mine[0].lease_until:
-                    lease = 0.0
-                elif not lease:
+                lease = 0.0
+                if isinstance(self._lease, int | float):
+                    lease = self._lease
+                elif mine[0].lease_until:
                     lease = (await mine[0].batch.queue.settings()).lease or _DEFAULT_LEASE
                 self._leases[place] = lease
                 window.add(place, mine, lease)

@@ -45,7 +45,7 @@ class Topics(Places, BrokerServicer):
         count = request.count if request.HasField("count") else 1
         got = await call.take(
             lambda wait: call.session.receive_dead(
-                seat, count, wait=wait, lease=values.seconds(request, "lease_ms")
+                seat, count, wait=wait, lease=values.ending_lease(request)
             ),
             request.wait_ms,
         )
@@ -81,7 +81,7 @@ class Topics(Places, BrokerServicer):
                 peer=request.peer,
                 topics=list(request.topics) or None,
                 wait=wait,
-                lease=values.seconds(request, "lease_ms"),
+                lease=values.ending_lease(request),
                 auto_ack=request.auto_ack,
             ),
             request.wait_ms,
@@ -94,7 +94,7 @@ class Topics(Places, BrokerServicer):
         self, request: pb.ObserveStreamRequest, call: Call
     ) -> None:
         consumer, peer, topics = request.consumer, request.peer, list(request.topics) or None
-        lease, auto_ack = values.seconds(request, "lease_ms"), request.auto_ack
+        lease, auto_ack = values.ending_lease(request), request.auto_ack
         flow = Stream(
             call,
             request.flow,

@@ -12,7 +12,7 @@ from holdfast.engine.replies import Stats
 from holdfast.errors import InvalidArgument
 from holdfast.message import Death, Message, MessageId, Outgoing, State, utc
 from holdfast.server.entrance import Place, Seat
-from holdfast.settings import MAX_MS, Settings
+from holdfast.settings import AS_SET, MAX_MS, LeaseOf, Seconds, Settings
 from holdfast.v1 import broker_pb2 as pb
 
 STATES: Mapping[int, State] = {
@@ -76,6 +76,18 @@ def state(number: int) -> State:
 def seconds(request: Any, name: str) -> float | None:
     """An optional duration: None if it is not set."""
     return getattr(request, name) / 1000 if request.HasField(name) else None
+
+
+def lease(request: Any) -> Seconds | LeaseOf | None:
+    """Absent: as the queue is set. 0: until settled."""
+    if not request.HasField("lease_ms"):
+        return AS_SET
+    return request.lease_ms / 1000 or None
+
+
+def ending_lease(request: Any) -> Seconds | LeaseOf:
+    """Absent or 0: as the subscription is set, whose leases always end."""
+    return lease(request) or AS_SET
 
 
 def outgoing(message: pb.OutgoingMessage) -> Outgoing:

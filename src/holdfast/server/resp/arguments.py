@@ -49,6 +49,19 @@ def seconds(argument: bytes, what: str) -> float:
     return natural(argument, f"{what}, in ms,") / 1000
 
 
+def lease(argument: bytes, what: str) -> float | None:
+    """The same for a lease. NONE: until settled."""
+    return None if argument.upper() == b"NONE" else seconds(argument, what)
+
+
+def positive_lease(argument: bytes, what: str) -> float | None:
+    """The same where a lease begins: 0 would be none at all."""
+    found = lease(argument, what)
+    if found == 0:
+        raise Failure(f"{what} must be more than 0 ms; write NONE for one that lasts until settled")
+    return found
+
+
 def number(argument: bytes, what: str) -> float:
     try:
         return float(argument)

@@ -1,6 +1,6 @@
 """Settings in the words of RESP: all times are in milliseconds, and say so in their names.
 
-`lease` of a queue is `lease_ms` here, and 0 stands for none.
+`lease` of a queue is `lease_ms` here, and NONE or 0 stands for none.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ def changes(arguments: list[bytes]) -> dict[str, Any]:
 def _value(kind: str, said: str, value: bytes) -> Any:
     if "Literal" in kind:
         return text(value, said).lower()
+    if value.lower() == b"none" and "None" in kind:
+        return None
     whole = integer(value, said)
     if kind == "bool":
         return bool(whole) if whole in (0, 1) else whole

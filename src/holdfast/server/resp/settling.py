@@ -6,7 +6,7 @@ Ids or receipts. Answers name those for which it was really done.
 from __future__ import annotations
 
 from holdfast.server.broker import Action
-from holdfast.server.resp.arguments import Words, seconds, texts
+from holdfast.server.resp.arguments import Words, lease, seconds, texts
 from holdfast.server.resp.command import Command
 from holdfast.server.resp.connection import Connection
 from holdfast.server.resp.writer import Reply
@@ -33,9 +33,9 @@ async def nack(caller: Connection, args: list[bytes]) -> Reply:
 async def extend(caller: Connection, args: list[bytes]) -> Reply:
     words = Words(args)
     place = words.place()
-    lease = seconds(words.word("the lease"), "the lease")
+    until = lease(words.word("the lease"), "the lease")
     ids = texts([words.word("id"), *words.rest()], "id")
-    return await caller.session.extend(place, ids, lease)
+    return await caller.session.extend(place, ids, until)
 
 
 COMMANDS = (
@@ -52,11 +52,12 @@ COMMANDS = (
     ),
     Command(
         "mq.extend",
-        "key [FOR consumer [PEER peer]] milliseconds id [id ...]",
+        "key [FOR consumer [PEER peer]] milliseconds | NONE id [id ...]",
         3,
         None,
         extend,
-        "Let the leases of messages end so many milliseconds from now; 0: when settled",
+        "Let the leases of messages end so many milliseconds from now; 0: give them back, NONE: when "
+        "settled",
         flags=("write",),
         keys=(1, 1, 1),
     ),

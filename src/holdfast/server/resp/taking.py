@@ -8,11 +8,12 @@ delivery, where an id names whichever is current.
 from __future__ import annotations
 
 from holdfast.client._async.delivery import AsyncDelivery
-from holdfast.server.resp.arguments import Words, count, seconds, text, texts
+from holdfast.server.resp.arguments import Words, count, positive_lease, seconds, text, texts
 from holdfast.server.resp.command import Command
 from holdfast.server.resp.connection import Connection
 from holdfast.server.resp.writer import NIL, Reply
 from holdfast.server.taking import give_back
+from holdfast.settings import AS_SET, Lease
 
 
 async def _whole(caller: Connection, got: list[AsyncDelivery]) -> Reply:
@@ -28,14 +29,14 @@ async def _whole(caller: Connection, got: list[AsyncDelivery]) -> Reply:
 async def receive(caller: Connection, args: list[bytes]) -> Reply:
     words = Words(args)
     most, wait, dead = 1, -1.0, False
-    lease: float | None = None
+    lease: Lease = AS_SET
     while option := words.option("COUNT", "BLOCK", "LEASE", "DEAD"):
         if option == "COUNT":
             most = count(words.word("count"))
         elif option == "BLOCK":
             wait = seconds(words.word("BLOCK"), "BLOCK")
         elif option == "LEASE":
-            lease = seconds(words.word("LEASE"), "LEASE")
+            lease = positive_lease(words.word("LEASE"), "LEASE")
         else:
             dead = True
     keys = texts([words.word("key"), *words.rest()], "key")
@@ -52,7 +53,7 @@ async def observe(caller: Connection, args: list[bytes]) -> Reply:
     consumer = text(args[0], "the consumer's id")
     words = Words(args[1:])
     most, wait, peer, auto = 1, -1.0, "", False
-    lease: float | None = None
+    lease: Lease = AS_SET
     topics: list[str] | None = None
     while option := words.option("PEER", "COUNT", "BLOCK", "LEASE", "AUTOACK", "TOPICS"):
         match option:
@@ -63,7 +64,7 @@ async def observe(caller: Connection, args: list[bytes]) -> Reply:
             case "BLOCK":
                 wait = seconds(words.word("BLOCK"), "BLOCK")
             case "LEASE":
-                lease = seconds(words.word("LEASE"), "LEASE")
+                lease = positive_lease(words.word("LEASE"), "LEASE")
             case "AUTOACK":
                 auto = True
             case _:
@@ -81,7 +82,7 @@ async def observe(caller: Connection, args: list[bytes]) -> Reply:
 COMMANDS = (
     Command(
         "mq.receive",
-        "[COUNT count] [BLOCK milliseconds] [LEASE milliseconds] [DEAD] key [key ...]",
+        "[COUNT count] [BLOCK milliseconds] [LEASE milliseconds | NONE] [DEAD] key [key ...]",
         1,
         None,
         receive,

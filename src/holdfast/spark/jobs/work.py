@@ -26,6 +26,7 @@ from pyspark.sql import SparkSession
 from holdfast.client._sync.consumer import Consumer
 from holdfast.client._sync.delivery import Delivery
 from holdfast.errors import InvalidArgument
+from holdfast.settings import AS_SET
 from holdfast.spark.jobs import faults, running
 from holdfast.spark.jobs.lifeline import Address, Counts, Driver, Task
 from holdfast.spark.jobs.tasks import AppName, Tasks
@@ -169,8 +170,9 @@ class _Slot:
         self._counts: Counts = {}
         self._told = time.monotonic()
         self._failures: list[BaseException] = []
+        lease = AS_SET if plan.lease is None else plan.lease
         self._consumers = [
-            place.target().consume(plan.prefetch, lease=plan.lease, idle=plan.idle)
+            place.target().consume(plan.prefetch, lease=lease, idle=plan.idle)
             for place in plan.places
         ]
         self._tasks: Tasks | None = None
