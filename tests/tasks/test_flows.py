@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 import holdfast
 from holdfast import chain, group
+from holdfast.engine import keys
 from holdfast.errors import InvalidArgument, TaskFailed
 from tests.working import home, work
 
@@ -206,3 +208,45 @@ def test_a_flow_goes_through_several_queues(app: holdfast.App) -> None:
     handle = chain(first.job(), second.job()).send()
     work(app)
     assert handle.result(timeout=1) == 2
+
+
+def test_a_handle_made_from_a_flows_id_is_the_same_handle(
+    app: holdfast.App, ran: list[Any]
+) -> None:
+    start, add, _ = define(app, ran)
+    elsewhere = app.task(name="elsewhere", queue=f"{app.default_queue}-other")(lambda: None)
+    began = app.start(chain(start.job(1), add.job(2)))
+    for task in ("flow", start, elsewhere, "start"):
+        handle = app.handle(task, began.id)
+        assert (handle.id, handle.queue, handle.task) == (began.id, began.queue, began.task)
+        assert handle.status() == "running"
+    work(app)
+    for task in ("flow", elsewhere):
+        handle = app.handle(task, began.id)
+        assert (handle.status(), handle.result()) == ("succeeded", 3)
+    assert start.handle(began.id).result() == 3
+    asyncio.run(assert_status(app, began.id, "succeeded"))
+
+
+@pytest.mark.parametrize("id", ["0123456789abcdef", "1-1"])
+def test_an_id_that_never_was_is_unknown(app: holdfast.App, ran: list[Any], id: str) -> None:
+    start, *_ = define(app, ran)
+    assert app.handle(start, id).status() == "unknown"
+    asyncio.run(assert_status(app, id, "unknown"))
+
+
+def test_a_flow_whose_result_is_not_kept_is_unknown_when_it_has_ended(
+    app: holdfast.App, ran: list[Any]
+) -> None:
+    start, *_ = define(app, ran)
+    began = app.start(start.job(1))
+    assert began.status() == "running"
+    work(app)
+    key = keys.result_key(keys.QueueRef(began.queue), began.id)
+    app.desk().client.transport.command("DEL", key, key=key)
+    assert began.status() == "unknown"
+
+
+async def assert_status(app: holdfast.App, id: str, status: str) -> None:
+    assert await app.handle("start", id).status_async() == status
+    await app.close_async()

@@ -73,6 +73,7 @@ CATALOGUE: dict[str, tuple[str, str, str]] = {
         "hash",
         "flow: total, rest, and index → result of those who have come: its name",
     ),
+    "flow": (":tf", "string", "flow: when it began, ms, until it has ended"),
     "rate": (":lr", "string", "limit: when its bucket is full again, µs"),
     "permits": (":lc", "zset", "limit: holder → until when it holds a place, ms"),
     "seats": (":s", "hash", "topic: seat → its mode, state, since when, and filter"),

@@ -23,7 +23,7 @@ from holdfast.tasks._sync.desk import Desk
 from holdfast.tasks.arguments import Shape
 from holdfast.tasks.cron import Cron, Missed
 from holdfast.tasks.flows import Part, plan
-from holdfast.tasks.handle import Handle
+from holdfast.tasks.handle import Handle, of_flow
 from holdfast.tasks.limits import Limit
 from holdfast.tasks.middleware import Middleware, Stack, check_moment
 from holdfast.tasks.options import RESULT_TTL, Definition, Run, Unique, define
@@ -231,26 +231,32 @@ class App:
     def start(self, part: Part[R]) -> Handle[R]:
         """Start a flow; see `chain` and `group`."""
         flow, items = plan(part, self.default_queue, self._flow_ttl_ms)
-        self.desk().follow(flow, items, None)
-        return self._flow_handle(flow.id)
+        self.desk().begin(flow, items)
+        return self._started(flow.id)
 
     async def start_async(self, part: Part[R]) -> Handle[R]:
         flow, items = plan(part, self.default_queue, self._flow_ttl_ms)
-        await self.desk_async().follow(flow, items, None)
-        return self._flow_handle(flow.id)
+        await self.desk_async().begin(flow, items)
+        return self._started(flow.id)
 
     @property
     def _flow_ttl_ms(self) -> int:
         return 0 if self._result_ttl is None else milliseconds(self._result_ttl, "result_ttl")
 
-    def _flow_handle(self, flow_id: str) -> Handle[Any]:
+    def _started(self, flow_id: str) -> Handle[Any]:
         if self.after_send is not None:
             self.after_send("")
-        ttl_ms = self._flow_ttl_ms
-        return Handle(self, "flow", self.default_queue, flow_id, shape=Shape(Any), ttl_ms=ttl_ms)
+        return self._flow_handle(flow_id)
+
+    def _flow_handle(self, flow_id: str, queue: str | None = None) -> Handle[Any]:
+        home, ttl_ms = queue or self.default_queue, self._flow_ttl_ms
+        return Handle(self, "flow", home, flow_id, shape=Shape(Any), ttl_ms=ttl_ms)
 
     def handle(self, task: str | Task[Any, R], id: str, queue: str | None = None) -> Handle[R]:
-        """A handle of a task that was sent, by its id; `queue` if it was sent to another than its own."""
+        """A handle of a task that was sent, or of a flow that was started, by its id; `queue` if it was sent
+        to another than its own. For a flow, `task` is "flow", or any of its tasks."""
+        if of_flow(id):
+            return self._flow_handle(id, queue)
         found = task if isinstance(task, Task) else self.tasks.get(task)
         if found is None:
             raise InvalidArgument(f"this app has no task {task!r}")

@@ -65,19 +65,23 @@ class Handle(Generic[R]):
 
     def status(self) -> Status:
         """queued, delayed, running, retrying; succeeded, failed, cancelled, discarded; or unknown: it ended,
-        and its result is no longer kept."""
+        and its result is no longer kept, or it never was."""
         desk = self._app.desk()
         found = desk.kept(self.queue, self.id)
         if found is not None:
             return decode(found).status
-        return self._said(None if self._of_flow else desk.message(self.queue, self.id))
+        if of_flow(self.id):
+            return "running" if desk.under_way(self.id) else "unknown"
+        return _said(desk.message(self.queue, self.id))
 
     async def status_async(self) -> Status:
         desk = self._app.desk_async()
         found = await desk.kept(self.queue, self.id)
         if found is not None:
             return decode(found).status
-        return self._said(None if self._of_flow else await desk.message(self.queue, self.id))
+        if of_flow(self.id):
+            return "running" if await desk.under_way(self.id) else "unknown"
+        return _said(await desk.message(self.queue, self.id))
 
     def cancel(self) -> bool:
         """Queued or delayed, it will not run; running, its handler is told: a coroutine is cancelled, a
@@ -89,12 +93,8 @@ class Handle(Generic[R]):
         self._check_single()
         return await self._app.desk_async().cancel(self.queue, self.id, self._ttl_ms)
 
-    @property
-    def _of_flow(self) -> bool:
-        return "-" not in self.id
-
     def _check_single(self) -> None:
-        if self._of_flow:
+        if of_flow(self.id):
             raise InvalidArgument("a flow cannot be cancelled as a whole; cancel its tasks")
 
     def _patience(self, timeout: Seconds | None) -> float | None:
@@ -114,12 +114,16 @@ class Handle(Generic[R]):
         value: Any = self._shape.decode(value_of(decode(found), self.task, self.id))
         return value  # type: ignore[no-any-return]
 
-    def _said(self, found: Message | None) -> Status:
-        if self._of_flow:
-            return "running"
-        if found is None:
-            return "unknown"
-        return from_state(found.state, found.receives, bodies.decode(found.body).history)
-
     def __repr__(self) -> str:
         return f"<Handle {self.task} {self.id} in {self.queue!r}>"
+
+
+def of_flow(id: str) -> bool:
+    """Is it a flow's id? A message's has a dash in it."""
+    return "-" not in id
+
+
+def _said(found: Message | None) -> Status:
+    if found is None:
+        return "unknown"
+    return from_state(found.state, found.receives, bodies.decode(found.body).history)

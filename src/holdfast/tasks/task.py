@@ -19,7 +19,7 @@ from holdfast.tasks import body as bodies
 from holdfast.tasks import middleware
 from holdfast.tasks.arguments import Arguments
 from holdfast.tasks.flows import Job
-from holdfast.tasks.handle import Handle
+from holdfast.tasks.handle import Handle, of_flow
 from holdfast.tasks.options import PLAIN, Definition, Sending
 
 if TYPE_CHECKING:
@@ -209,6 +209,8 @@ class Task(Generic[P, R]):
         self, task_id: str, queue: str | None = None, *, duplicate: bool = False
     ) -> Handle[R]:
         """A handle of what was sent, by its id; `queue` if it was sent to another than the task's own."""
+        if of_flow(task_id):
+            return self.app.handle(self, task_id, queue)
         d = self.definition
         return Handle(
             self.app,

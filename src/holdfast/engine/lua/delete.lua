@@ -9,7 +9,7 @@
 
 -- Suffixes to which more is appended, what lies there is gone by now or ends by itself; and what no queue has.
 local PREFIXES = { ready = true, group = true, leased = true, packed = true, last_send = true, last_one = true, ledger = true, events = true,
-  reserved = true, places = true, condemned = true, result = true, gate = true, rate = true, permits = true }
+  reserved = true, places = true, condemned = true, result = true, gate = true, flow = true, rate = true, permits = true }
 
 function T.delete(keys, args)
   local q = HF.open(keys[1])

@@ -37,6 +37,8 @@ from holdfast.tasks.results import encode as encode_kept
 _KEEP_GATE = 7 * 24 * 3600
 # A step that is sent again by another worker is known as the same for so long.
 _KNOW_STEP = 24 * 3600
+# How long a flow is known to be under way, seconds: longer than any should take.
+_KNOW_FLOW = 90 * 24 * 3600
 # How long a running task is told that it is cancelled.
 _MARK = 24 * 3600
 _LOOK_AGAIN = 10.0
@@ -70,6 +72,17 @@ class AsyncDesk:
         return await self.queue(queue).send_packed(messages)
 
     # ---- flows ----------------------------------------------------------------------------
+
+    async def begin(self, flow: Flow, items: Sequence[Item]) -> None:
+        """Remember that there is such a flow, then start it."""
+        key = keys.FlowRef(flow.id).below("flow")
+        await self.client.transport.command("SET", key, now_ms(), "EX", _KNOW_FLOW, key=key)
+        await self.follow(flow, items, None)
+
+    async def under_way(self, flow_id: str) -> bool:
+        """It has begun, and not ended."""
+        key = keys.FlowRef(flow_id).below("flow")
+        return bool(await self.client.transport.command("EXISTS", key, key=key))
 
     async def follow(self, flow: Flow, items: Sequence[Item], value: bytes | None) -> None:
         """What comes next in a flow, after `value` (JSON) was returned; None: it begins.
@@ -116,6 +129,9 @@ class AsyncDesk:
         """The flow has come to its end, good or bad."""
         if flow.ttl_ms:
             await self.keep(flow.home, flow.id, kept, flow.ttl_ms)
+        # Last: whoever does the step again, after a crash, comes here again.
+        key = keys.FlowRef(flow.id).below("flow")
+        await self.client.transport.command("DEL", key, key=key)
 
     # ---- asking ---------------------------------------------------------------------------
 
