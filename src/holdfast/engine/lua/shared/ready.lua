@@ -84,6 +84,20 @@ local function keep(q, pick, r)
   return true
 end
 
+-- Learn how many places the groups of these tokens have, in one command.
+local function know_places(q, pick, entries)
+  if q.tokens == 0 then return end
+  local groups = {}
+  for i = 1, #entries do
+    if string.byte(entries[i], 1) == HF.TOKEN then
+      local group = string.sub(entries[i], 2)
+      if not pick.places[group] then groups[#groups + 1], pick.places[group] = group, 0 end
+    end
+  end
+  if #groups == 0 then return end
+  for i, places in ipairs(HF.hmget(q.base .. K.slots, groups)) do pick.places[groups[i]] = tonumber(places or 0) end
+end
+
 -- A token finds nothing to stand for: its place is given up.
 local function give_up(pick, group)
   pick.idle[#pick.idle + 1], pick.examined = group, pick.examined + 1
@@ -94,7 +108,7 @@ end
 -- whole, for all that there is room for. One that was offered while the limit was higher stands for nothing.
 local function redeem(q, pick, group)
   pick.tokens = pick.tokens + 1
-  pick.places[group] = pick.places[group] or tonumber(redis.call('HGET', q.base .. K.slots, group) or 0)
+  pick.places[group] = pick.places[group] or 0
   if pick.places[group] > q.settings.group_limit then return give_up(pick, group) end
   local most, held = math.max(pick.most, pick.examined + 1), false
   while pick.examined < most do
@@ -142,6 +156,7 @@ local function pick_by_level(q, count, highest_first, whole, expired_too)
       if plain and pick.n == 0 then
         pick.records, pick.n, pick.examined = entries, seen, seen
       else
+        know_places(q, pick, entries)
         for i = 1, #entries do
           consider(q, pick, entries[i])
           if left() <= 0 or pick.examined >= pick.most then
@@ -170,6 +185,7 @@ local function pick_by_age(q, count, whole)
       h.passed, h.at = h.passed + #h.list, 0
       h.list = redis.call('LRANGE', q.base .. K.ready .. level, h.passed, h.passed + page - 1)
       h.exhausted = #h.list < page
+      know_places(q, pick, h.list)
     end
     return h.list[h.at + 1]
   end
