@@ -93,6 +93,7 @@ def test_others_go_on_sending_meanwhile(by: Caller) -> None:
     assert by.sent == 16
 
 
+@pytest.mark.unsharded("the functions are called on one shard")
 def test_a_late_ack_is_answered_as_its_repetition_was(by: Caller, q: Queue) -> None:
     q.send_many([b"a", b"b"])
     first, second = q.receive_many(2)
@@ -104,6 +105,7 @@ def test_a_late_ack_is_answered_as_its_repetition_was(by: Caller, q: Queue) -> N
     assert q.stats().acked == 2
 
 
+@pytest.mark.unsharded("the functions are called on one shard")
 def test_a_late_nack_does_not_give_back_what_was_received_since(
     q: Queue, clock: Clock, raw: Raw
 ) -> None:
@@ -151,3 +153,42 @@ def test_who_repeats_nothing_looks_for_nothing(by: Caller, q: Queue, raw: Raw) -
     [d] = q.receive_many(1)
     by.ack(4, False, d)
     assert raw.calls().get("get", 0) == before
+
+
+@pytest.mark.unsharded("the functions are called on one shard")
+def test_of_each_of_several_that_settle_the_last_call_is_known(
+    q: Queue, clock: Clock, raw: Raw
+) -> None:
+    """A lone one's lies in the queue's hash; when another settles, it moves to a key of its own."""
+    q.send_many([b"x"] * 9)
+    held: dict[str, list[Delivery]] = {sender: [] for sender in ("anne", "ann", "a\0b")}
+    for number in (1, 2, 3):
+        for sender, mine in held.items():
+            [d] = q.receive_many(1)
+            mine.append(d)
+            assert raw.fcall("ack_named", q.name, d.wire, sender, number, 0) == []
+    for sender, mine in held.items():
+        assert raw.fcall("ack_named", q.name, mine[2].wire, sender, 3, 1) == []
+        with pytest.raises(AnswerLost):
+            raw.fcall("ack_named", q.name, mine[0].wire, sender, 1, 1)
+    assert q.stats().acked == 9
+
+
+@pytest.mark.unsharded("the functions are called on one shard")
+def test_what_settled_only_some_is_told_so_again(q: Queue, clock: Clock, raw: Raw) -> None:
+    q.send_many([b"a", b"b"])
+    first, second = q.receive_many(2)
+    q.ack(first)
+    for again in (0, 1):
+        got = raw.fcall("ack_named", q.name, first.wire, second.wire, "anne", 1, again)
+        assert got == [0]
+    assert q.stats().acked == 2
+
+
+@pytest.mark.unsharded("the functions are called on one shard")
+def test_a_queue_that_is_deleted_leaves_the_last_call(q: Queue, clock: Clock, raw: Raw) -> None:
+    q.send(b"x")
+    [d] = q.receive_many(1)
+    assert raw.fcall("ack_named", q.name, d.wire, "anne", 1, 0) == []
+    q.delete()
+    assert raw.fcall("ack_named", q.name, d.wire, "anne", 1, 1) == []

@@ -12,7 +12,7 @@ def assert_empty(q: Queue, raw: Raw) -> None:
     assert q.stats().total == 0
     assert raw.keys(q) == {ref.key for ref in q.refs()}
     for ref in q.refs():
-        assert set(raw("HKEYS", ref.key)) <= {b"state", b"settings", b"last"}
+        assert set(raw("HKEYS", ref.key)) <= {b"state", b"settings", b"last", b"done"}
 
 
 def ack_all(q: Queue) -> None:

@@ -184,6 +184,7 @@ TAKES_ANYTHING = {
     "stats",
     "subscriptions",
     "tend_topic",
+    "stamp",
     "wake",
 }  # they have no arguments
 

@@ -97,20 +97,18 @@ class Call(Generic[T]):
             return ("FCALL", function, 2, key, keys.never(key), *self.args, *name)
         return ("FCALL", function, 1, key, *self.args, *name)
 
-    def named(self, by: Caller, again: bool = False) -> Call[T]:
-        """The same call, under its caller's name and number."""
-        call = Call(self.verb, self.ref, self.args, self.parse, Repeat.BY_NAME, lends=self.lends)
-        call.name = (by.name, by.number, int(again))
-        return call
+    @property
+    def has_name(self) -> bool:
+        return self.name is not None or self.repeat is Repeat.BY_NAME
 
     def again(self) -> Call[T]:
         """The same call, said to be a repetition."""
-        if self.repeat is not Repeat.BY_NAME:
-            return self
         if self.name:
             call = Call(self.verb, self.ref, self.args, self.parse, self.repeat, lends=self.lends)
             call.name = (*self.name[:2], 1)
             return call
+        if self.repeat is not Repeat.BY_NAME:
+            return self
         sender, number, _, *rest = self.args
         return Call(self.verb, self.ref, [sender, number, 1, *rest], self.parse, self.repeat)
 

@@ -112,7 +112,8 @@ class Transport:
         try:
             if call.repeat is not Repeat.ONCE_NAMED:
                 return call.parse(self._run(call))
-            answer = self._run(self._named(call))
+            self._name(call)
+            answer = self._run(call)
             self._answered(call)
             return call.parse(answer)
         except HoldfastError:
@@ -120,15 +121,16 @@ class Transport:
         except Exception as error:
             raise failures.ours(error, _told(call)) from error
 
-    def _named(self, call: Call[T]) -> Call[T]:
-        """Under a name that no other call has, if it is to have one."""
+    def _name(self, call: Call[Any]) -> None:
+        """Give it a name that no other call has, if it is to have one."""
         if call.repeat is not Repeat.ONCE_NAMED or self.names is None:
-            return call
-        if call.caller is not None:
-            return call.named(call.caller, again=True)
-        call.caller = self.names.sender()
-        call.caller.number += 1
-        return call.named(call.caller)
+            return
+        again = call.caller is not None
+        if not again:
+            call.caller = self.names.sender()
+            call.caller.number += 1
+        assert call.caller is not None
+        call.name = (call.caller.name, call.caller.number, int(again))
 
     def _answered(self, call: Call[Any]) -> None:
         """Its name is free for others. Not after an error: it may still be under way somewhere."""
@@ -183,7 +185,9 @@ class Transport:
         What did not go through in the first round is run again one by one, under the usual rules.
         """
         try:
-            answers = self._run_many([self._named(call) for call in calls])
+            for call in calls:
+                self._name(call)
+            answers = self._run_many(calls)
             for call in calls:
                 self._answered(call)
             return [call.parse(answer) for call, answer in zip(calls, answers, strict=True)]
@@ -235,7 +239,7 @@ class Transport:
     def _check_remembered(self, call: Call[Any], unsure: float, last: Exception | None) -> None:
         """A call that may have been carried out at `unsure` is repeated while the engine would know."""
         left = _REMEMBERED - min(self._timeout, _ON_THE_WAY)
-        if call.repeat is Repeat.BY_NAME and time.monotonic() > unsure + left:
+        if call.has_name and time.monotonic() > unsure + left:
             raise AnswerLost(
                 f"the answer to {call.verb} on {call.ref.name!r} was lost {left:g} s ago or more ({last}), "
                 "and the server remembers calls for a minute only: it is not safe to repeat any more; "

@@ -18,6 +18,7 @@ function T.delete(keys, args)
     if redis.call('EXISTS', q.base .. K[name]) == 1 then return 0 end
   end
   HF.move_last(q.base, redis.call('HGET', q.base, 'last') or '', '', q.now)
+  HF.move_done(q.base, redis.call('HGET', q.base, 'done'), '')
   local keys_of = { q.base }
   for name, suffix in pairs(K) do
     if not PREFIXES[name] then keys_of[#keys_of + 1] = q.base .. suffix end

@@ -4,9 +4,11 @@
   was answered is kept for a minute:
 
     last_send  a key for each sender: number and answer
-    last       of single sends, made cheap for a lone sender: in the queue's own hash, which is written
-               anyway, as answer, sender, zero, number
+    last       in the queue's own hash, which is written anyway: the last single send, as answer, sender, zero,
+               number; so that a lone sender has no key to write
     last_one   a key for each sender, to which `last` moves when another one sends
+    done       in the hash too: the last call that settled all it was asked to, as sender, zero, number; moves
+               to last_send when another one settles
 
   A repetition (again = 1) looks there before it does anything. Its original may still be on its way, and arrive
   after it: so a repetition that was carried out leaves `late` in the state, and for a minute every named call
@@ -22,11 +24,16 @@ local function as_number(call) return tonumber(call) or 0 end
 -- Whose single send `last` tells of, and which.
 local function name_of(last) return string.match(last, '^(.*)%z(.*)$', ANSWER + 1) end
 
--- The calls of a sender that are known, as pairs of number and answer: its last one, and perhaps one before.
+-- Whose call `done` tells of, and which.
+local function done_by(done) return string.match(done, '^(.*)%z(.*)$') end
+
+-- The calls of a sender that are known, as pairs of number and answer: its last one, and perhaps some before.
 local function known_calls(base, sender)
   local calls = {}
   local kept = redis.call('GET', base .. K.last_send .. sender)
   if kept then calls[1] = cmsgpack.unpack(kept) end
+  local its, number = done_by(redis.call('HGET', base, 'done') or '')
+  if its == sender then calls[#calls + 1] = { number, {} } end
   for _, last in ipairs({ redis.call('HGET', base, 'last') or '', redis.call('GET', base .. K.last_one .. sender) or '' }) do
     local its, number = name_of(last)
     if its == sender then calls[#calls + 1] = { number, string.sub(last, 1, ANSWER) } end
@@ -53,7 +60,7 @@ function HF.known(q, sender, call, again)
   local found, answer = recall(q.base, sender, call)
   if not found and again == '1' then
     q.late = q.now + KEEP_ANSWER_MS
-    if q.exists then HF.save(q) end
+    if q.exists then HF.save(q, true) end
   end
   return found, answer
 end
@@ -74,17 +81,30 @@ function HF.move_last(base, last, sender, now)
   redis.call('SET', base .. K.last_one .. name_of(last), last, 'PX', KEEP_ANSWER)
 end
 
+-- Make room in the hash, as for single sends.
+function HF.move_done(base, done, sender)
+  if not done or (string.byte(done, #sender + 1) == 0 and string.find(done, sender, 1, true) == 1) then return end
+  local its, number = done_by(done)
+  HF.remember(base, its, number, {})
+end
+
 -- A transition under a name, which comes after its arguments: sender, call, again. It gets the queue as a third
--- argument, opened, and may use that.
+-- argument, opened, and may use that; then all it saves of it is saved here, together with its name.
 function HF.by_name(verb, keys, args)
   local n = #args
   if n < 3 then error({ err = 'INVALID give sender, call and again behind the arguments' }) end
   local sender, call, again = args[n - 2], args[n - 1], args[n]
   args[n - 2], args[n - 1], args[n] = nil, nil, nil
-  local q = HF.open(keys[1])
+  local q = HF.open(keys[1], nil, true)
   local found, reply = HF.known(q, sender, call, again)
   if found then return reply end
   reply = T[verb](keys, args, q)
-  HF.remember(keys[1], sender, call, reply)
+  if q.unsaved and sender ~= '' and type(reply) == 'table' and #reply == 0 then
+    HF.move_done(q.base, q.done, sender)
+    HF.save_done(q, sender .. '\0' .. call)
+  else
+    if q.unsaved then HF.save(q, true) end
+    HF.remember(q.base, sender, call, reply)
+  end
   return reply
 end

@@ -56,9 +56,9 @@ local function take_up_numbers(q)
   if left then q.ms, q.seq, q.batch = struct.unpack('>I6I4I6', left) end
 end
 
--- `now`: the time, where the caller has asked for it already.
-function HF.open(base, now)
-  local field = redis.call('HMGET', base, 'state', 'settings')
+-- `now`: the time, where the caller has asked for it already. `named`: for a call with a name, see HF.by_name.
+function HF.open(base, now, named)
+  local field = named and redis.call('HMGET', base, 'state', 'settings', 'done') or redis.call('HMGET', base, 'state', 'settings')
   local s = field[1] or ''
   if #s < SIZE then s = s .. string.rep('\0', SIZE - #s) end
   local ms, seq, batch, next, levels, paused_until, waiting, waiting_dead, listening,
@@ -75,6 +75,7 @@ function HF.open(base, now)
     dead_received = dead_received, redriven = redriven, expired = expired, removed = removed,
     duplicates = duplicates, dropped = dropped, extended = extended, kinds = kinds, leased = leased,
     reserved = reserved, late = late, soonest = soonest,
+    done = field[3], put_off = named, unsaved = false,
   }
   if clock == 0 and now then
     q.now = now
@@ -85,13 +86,27 @@ function HF.open(base, now)
   return q
 end
 
-function HF.save(q)
-  redis.call('HSET', q.base, 'state', struct.pack(STATE,
+local function packed(q)
+  return struct.pack(STATE,
     q.ms, q.seq, q.batch, q.next, q.levels, q.paused_until, q.waiting, q.waiting_dead, q.listening,
     q.grouped, q.tokens, q.tombs, q.back, q.clock,
     q.sent, q.received, q.acked, q.requeued, q.buried, q.dead_received, q.redriven,
     q.expired, q.removed, q.duplicates, q.dropped, q.extended, q.kinds, q.leased,
-    q.reserved, q.late, q.soonest))
+    q.reserved, q.late, q.soonest)
+end
+
+-- `now`: also where it is put off, until HF.by_name does it.
+function HF.save(q, now)
+  if q.put_off and not now then
+    q.unsaved = true
+  else
+    redis.call('HSET', q.base, 'state', packed(q))
+  end
+end
+
+-- What was put off, and with it which call that was.
+function HF.save_done(q, done)
+  redis.call('HSET', q.base, 'state', packed(q), 'done', done)
 end
 
 -- What one plain message more has to know: neither all of the state nor a table, for each string and each table
