@@ -184,7 +184,6 @@ TAKES_ANYTHING = {
     "stats",
     "subscriptions",
     "tend_topic",
-    "stamp",
     "wake",
 }  # they have no arguments
 

@@ -17,9 +17,9 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from holdfast.errors import InvalidArgument
 
-# After so many seconds without an answer it is asked whether the server is still there, and others are.
-PATIENCE = 1.0
-# For making a connection, seconds: a second try, where the first packet was lost, is better than a long wait.
+# After so many seconds without an answer others are asked whether the server is still the one.
+PATIENCE = 0.5
+# For making a connection, seconds: where a packet was lost, a second try is better than a long wait.
 CONNECT = 1.5
 
 Topology = Literal["standalone", "cluster", "sentinel"]
@@ -57,7 +57,7 @@ class Address:
             "username": self.username,
             "password": self.password,
             "db": self.db,
-            "socket_timeout": min(timeout, PATIENCE),
+            "socket_timeout": min(timeout, CONNECT),
             "socket_connect_timeout": min(timeout, CONNECT),
             "driver_info": None,
             "protocol": 2,

@@ -35,6 +35,7 @@ __all__ = [
     "connection",
     "heeding",
     "last_words",
+    "read_for",
     "read_within",
     "send",
     "side_by_side",
@@ -174,6 +175,11 @@ async def last_words(work: Awaitable[Any]) -> None:
     with suppress(TimeoutError, HoldfastError):
         async with asyncio.timeout(_LAST_WORDS):
             await work
+
+
+async def read_for(used: Connection, seconds: float) -> None:
+    """From now on an answer that has not come for so long is a TimeoutError."""
+    used.socket_timeout = seconds
 
 
 async def read_within(used: Connection, seconds: float) -> Any:

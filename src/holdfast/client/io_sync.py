@@ -30,6 +30,7 @@ __all__ = [
     "connection",
     "heeding",
     "last_words",
+    "read_for",
     "read_within",
     "send",
     "side_by_side",
@@ -150,6 +151,14 @@ class cancelled(BaseException):  # noqa: N801
 
 def last_words(work: object) -> None:
     """Never needed."""
+
+
+def read_for(used: Connection, seconds: float) -> None:
+    """From now on an answer that has not come for so long is a TimeoutError."""
+    used.socket_timeout = used._parser._socket_timeout = seconds
+    line = used._get_socket()
+    if line is not None:
+        line.settimeout(seconds)
 
 
 def read_within(used: Connection, seconds: float) -> Any:

@@ -18,6 +18,7 @@ from holdfast.client.io_async import (
     abandon,
     connection,
     heeding,
+    read_for,
     read_within,
     send,
 )
@@ -25,6 +26,9 @@ from holdfast.client.wire import packed, packed_one
 from holdfast.engine.calls import Argument
 
 MAX_IDLE = 64
+
+# Who waits for something to happen asks so often whether the node is still the one, seconds.
+_LISTEN = 1.0
 
 _NO_CONNECTION = (RedisConnectionError, RedisTimeoutError)
 
@@ -84,6 +88,7 @@ class AsyncNode:
         self._all.add(made)
         try:
             await heeding(made.connect())
+            await read_for(made, min(self.timeout, PATIENCE))
         except BaseException as error:
             await made.disconnect()
             if type(error) in _NO_CONNECTION or isinstance(error, OSError):
@@ -233,9 +238,9 @@ class AsyncNode:
         while True:
             left = give_up - time.monotonic()
             try:
-                return await read_within(used, max(min(left, PATIENCE), 0.001))
+                return await read_within(used, max(min(left, _LISTEN), 0.001))
             except TimeoutError:
-                if left <= PATIENCE:
+                if left <= _LISTEN:
                     raise
             if self._doubt is not None:
                 await self._doubt(self, True)

@@ -38,8 +38,10 @@ _ASK = 2.0
 _MOST = 9
 # What was learned so many seconds ago is not asked for again: many calls fail at once.
 _FRESH = 0.05
-# How often those are asked who would know of a successor, seconds.
-_DOUBT = 0.9
+# How often those are asked who would know of a successor, seconds: of a node that should have answered, and
+# of one that has nothing to say.
+_DOUBT = 0.4
+_LISTEN = 0.9
 
 
 class View(NamedTuple):
@@ -229,7 +231,7 @@ class AsyncRoutes:
         itself; then one of the others is asked, and all only if that one has news.
         """
         now = time.monotonic()
-        if now - self._doubted > _DOUBT:
+        if now - self._doubted > (_LISTEN if expected else _DOUBT):
             self._doubted = now
             try:
                 if self.address.topology == "sentinel":

@@ -99,7 +99,7 @@ class Events:
             self._renewed()
             for own in self._connections.values():
                 self._read(own, max(seconds / len(self._connections), 0.001))
-            if time.monotonic() - self._heard > PATIENCE:
+            if time.monotonic() - self._heard > 2 * PATIENCE:
                 for node in self._connections:
                     self._queue.transport.doubt(node)
         except HoldfastError:

@@ -19,6 +19,7 @@ from holdfast.client.io_sync import (
     abandon,
     connection,
     heeding,
+    read_for,
     read_within,
     send,
 )
@@ -26,6 +27,9 @@ from holdfast.client.wire import packed, packed_one
 from holdfast.engine.calls import Argument
 
 MAX_IDLE = 64
+
+# Who waits for something to happen asks so often whether the node is still the one, seconds.
+_LISTEN = 1.0
 
 _NO_CONNECTION = (RedisConnectionError, RedisTimeoutError)
 
@@ -85,6 +89,7 @@ class Node:
         self._all.add(made)
         try:
             heeding(made.connect())
+            read_for(made, min(self.timeout, PATIENCE))
         except BaseException as error:
             made.disconnect()
             if type(error) in _NO_CONNECTION or isinstance(error, OSError):
@@ -234,9 +239,9 @@ class Node:
         while True:
             left = give_up - time.monotonic()
             try:
-                return read_within(used, max(min(left, PATIENCE), 0.001))
+                return read_within(used, max(min(left, _LISTEN), 0.001))
             except TimeoutError:
-                if left <= PATIENCE:
+                if left <= _LISTEN:
                     raise
             if self._doubt is not None:
                 self._doubt(self, True)
