@@ -288,6 +288,15 @@ def primary_with_replica(tmp: Path) -> Iterator[Replicated]:
 
 
 @contextmanager
+def another_replica(tmp: Path, both: Replicated) -> Iterator[Server]:
+    """One that is in sync too."""
+    settings: dict[str, Setting] = {"replicaof": (HOST, str(both.primary.port))}
+    with _onfree_port(tmp / "another", settings | {"repl-diskless-sync-delay": 0}) as replica:
+        wait_until(lambda: replica.info("replication")["master_link_status"] == "up", 20, "it")
+        yield replica
+
+
+@contextmanager
 def sentinel(tmp: Path) -> Iterator[Watched]:
     """A primary and its replica, and one Sentinel that alone decides on a failover."""
     with primary_with_replica(tmp) as both:

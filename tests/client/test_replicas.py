@@ -14,7 +14,13 @@ import pytest
 import holdfast
 from holdfast import NotReplicated
 from holdfast.client._sync import node
-from tests.servers import Replicated, primary_with_replica, standalone_server, wait_until
+from tests.servers import (
+    Replicated,
+    another_replica,
+    primary_with_replica,
+    standalone_server,
+    wait_until,
+)
 
 
 @pytest.fixture(scope="module")
@@ -125,3 +131,26 @@ def test_a_consumer_without_replicas_makes_no_dead_letters(tmp_path: Path) -> No
                 break
         assert len(set(seen)) == 20
         assert q.stats().dead == 0
+
+
+@pytest.mark.slow
+def test_one_of_two_replicas_is_enough_for_replicas_1_and_only_both_for_any_to_take_over(
+    tmp_path: Path,
+) -> None:
+    with primary_with_replica(tmp_path) as both, another_replica(tmp_path, both) as behind:
+        # It is there, and does not get what comes now.
+        behind.pause()
+        both.primary.ask("CLIENT", "KILL", "TYPE", "replica")
+        wait_until(lambda: both.primary.info("replication")["connected_slaves"] == 1, what="one")
+        with holdfast.connect(both.primary.url, replicas=1, check="off") as hf:
+            hf.queue("q").send(b"x")
+        with (
+            holdfast.connect(both.primary.url, replicas=2, timeout=0.5, check="off") as hf,
+            pytest.raises(NotReplicated, match="1 of 2 replicas confirmed"),
+        ):
+            hf.queue("r").send(b"y")
+        both.primary.kill()
+        behind.resume()
+        for server, has in ((behind, 0), (both.replica, 1)):
+            server.ask("REPLICAOF", "NO", "ONE")
+            assert server.ask("EXISTS", "hf1:{q}") == has

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from redis.exceptions import ResponseError
 
 import holdfast
 from holdfast import HoldfastWarning, NotSafe
-from holdfast.client import safety
+from holdfast.client import failures, safety
 from tests.servers import standalone_server
 
 
@@ -64,11 +65,36 @@ def test_durability_has_an_honest_name(
         ({"redis_version": "7.0.15"}, "ok", "Redis 7.0.15"),
         ({"redis_version": "7.2.4", "valkey_version": "7.2.5"}, "bad", "Valkey 7.2.5 is too old"),
         ({"redis_version": "7.2.4", "valkey_version": "9.1.2"}, "ok", "Valkey 9.1.2"),
+        (
+            {"redis_version": "7.4", "dragonfly_version": "df-1.30"},
+            "bad",
+            "Dragonfly df-1.30 has no functions",
+        ),
     ],
 )
 def test_servers_that_are_too_old_are_known(info: dict[str, str], level: str, says: str) -> None:
     found = safety.findings(info, {})[0]
     assert (found.topic, found.level, found.says) == ("server", level, says)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "least", "levels"),
+    [("0", "0", ["ok"]), ("1", "1", ["ok"]), ("2", "0", ["ok", "warn"]), ("2", None, ["ok"])],
+)
+def test_a_primary_that_may_go_on_alone_is_known(
+    replicas: str, least: str | None, levels: list[str]
+) -> None:
+    config = {} if least is None else {"min-replicas-to-write": least}
+    found = safety.findings({"connected_slaves": replicas}, config)[3:]
+    assert [f.level for f in found] == levels
+    if replicas != "0":
+        assert f"connect(replicas={replicas})" in found[0].says
+
+
+def test_a_server_that_wants_all_keys_declared_is_told_apart() -> None:
+    error = failures.translated(ResponseError("ERR script tried accessing undeclared key"))
+    assert isinstance(error, holdfast.Unsupported)
+    assert "docs/servers.md" in str(error)
 
 
 @pytest.mark.slow

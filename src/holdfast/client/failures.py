@@ -53,7 +53,13 @@ def passing(error: Exception) -> bool:
 def translated(error: Exception) -> errors.HoldfastError:
     if isinstance(error, errors.HoldfastError):
         return error
-    return errors.from_server(_text(error))
+    text = _text(error)
+    if "undeclared key" in text:
+        return errors.Unsupported(
+            f"this server demands that a function names all its keys beforehand, which those of a queue "
+            f"cannot: {text}; see docs/servers.md"
+        )
+    return errors.from_server(text)
 
 
 def ours(error: Exception, doing: str) -> Exception:

@@ -18,6 +18,10 @@ Check = Literal["warn", "refuse", "off"]
 _OLDEST = {"valkey": (8, 0), "redis": (7, 0)}
 
 
+# Servers that speak the protocol and have no functions, by what they say of themselves in INFO.
+_WITHOUT_FUNCTIONS = {"dragonfly_version": "Dragonfly", "garnet_version": "Garnet"}
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing looked at: how it stands, what that means, and what to do about it."""
@@ -41,6 +45,10 @@ def server(info: Mapping[str, str]) -> tuple[str, tuple[int, ...]]:
 
 
 def _version(info: Mapping[str, str]) -> Finding:
+    for word, name in _WITHOUT_FUNCTIONS.items():
+        if word in info:
+            fix = "run Valkey 8 or Redis 7, or later; see docs/servers.md"
+            return Finding("server", "bad", f"{name} {info[word]} has no functions", fix)
     kind, version = server(info)
     shown = f"{kind.title()} {'.'.join(map(str, version))}"
     oldest = _OLDEST[kind]
@@ -91,13 +99,25 @@ def _durable(info: Mapping[str, str], config: Mapping[str, str]) -> Finding:
     return Finding("durability", "bad", "none: a crash or restart loses every message", on)
 
 
-def _replicas(info: Mapping[str, str]) -> Finding:
+def _replicas(info: Mapping[str, str], config: Mapping[str, str]) -> list[Finding]:
     n = int(info.get("connected_slaves", "0"))
     if n == 0:
-        return Finding("replicas", "ok", "none: connect(replicas=…) would have nobody to wait for")
-    return Finding("replicas", "ok", f"{n}: connect(replicas={n}) makes each write wait for them")
+        says = "none: connect(replicas=…) would have nobody to wait for"
+        return [Finding("replicas", "ok", says)]
+    says = (
+        f"{n}: with connect(replicas={n}) each write waits for all of them, so that whichever takes over "
+        "has it"
+    )
+    if n > 1:
+        says += "; with fewer, one that has not got it may take over"
+    found = [Finding("replicas", "ok", says)]
+    if config.get("min-replicas-to-write") == "0":
+        says = "min-replicas-to-write 0: a primary that is cut off takes messages that a failover then loses"
+        fix = "CONFIG SET min-replicas-to-write 1, at each of them and in the file; or connect(replicas=…)"
+        found.append(Finding("cut off", "warn", says, fix))
+    return found
 
 
 def findings(info: Mapping[str, str], config: Mapping[str, str]) -> list[Finding]:
     """Everything worth saying about one server."""
-    return [_version(info), _eviction(info), _durable(info, config), _replicas(info)]
+    return [_version(info), _eviction(info), _durable(info, config), *_replicas(info, config)]

@@ -32,7 +32,8 @@ def _load_library(node: Node) -> None:
         if not failures.no_function(error):
             if failures.unknown_command(error):
                 raise Unsupported(
-                    f"the server at {node} has no functions; run Valkey 8 or Redis 7, or later"
+                    f"the server at {node} has no functions; run Valkey 8 or Redis 7, or later; "
+                    "see docs/servers.md"
                 ) from error
             raise
     else:
@@ -43,13 +44,12 @@ def _load_library(node: Node) -> None:
 
 def examine(node: Node) -> list[safety.Finding]:
     """What it really guarantees."""
-    info, saving, fsync = node.exchange(
-        [("INFO",), ("CONFIG", "GET", "save"), ("CONFIG", "GET", "appendfsync")]
-    )
+    settings = ("save", "appendfsync", "min-replicas-to-write")
+    info, *told = node.exchange([("INFO",), *(("CONFIG", "GET", setting) for setting in settings)])
     if isinstance(info, Exception):
         raise info
     config: dict[str, str] = {}
-    for answer in (saving, fsync):
+    for answer in told:
         if isinstance(answer, list) and len(answer) == 2:
             config[answer[0].decode()] = answer[1].decode()
     return safety.findings(safety.parse_info(info), config)
