@@ -1,4 +1,8 @@
-"""Reads the engine's answers: one function per reply shape, the mirror of each `Reply` in `lua/`."""
+"""Reads the engine's answers: one function per reply shape, the mirror of each `Reply` in `lua/`.
+
+A server may have the library of a later release: what it says beyond what is known here is passed over,
+wherever an answer can be longer than it is now.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +63,7 @@ _ONE = Struct(">6sIBH")
 
 
 def sent_one(reply: bytes, tail: str = "") -> Sent:
-    ms, seq, waits, shards = _ONE.unpack(reply)
+    ms, seq, waits, shards = _ONE.unpack_from(reply)
     return Sent([MessageId(f"{int.from_bytes(ms, 'big')}-{seq}{tail}")], waits == 1, shards)
 
 
@@ -92,7 +96,7 @@ class Configured(NamedTuple):
 
 
 def configured(reply: list[bytes]) -> Configured:
-    every, own = reply
+    every, own = reply[:2]
     return Configured(from_wire(every), msgspec.json.decode(own, type=dict[str, int | str]))
 
 
@@ -240,7 +244,7 @@ def found(reply: list[Any] | None, shard: int, codec: Codec[Any] | None) -> Mess
 def sought(reply: Any, shard: int, codec: Codec[Any] | None) -> Message | tuple[int, int]:
     if isinstance(reply, bytes):
         return Message(reply, shard, "ready", codec=codec)
-    cursor, back = reply
+    cursor, back = reply[:2]
     return cursor, back
 
 
@@ -317,9 +321,11 @@ class Stats:
         return Stats(**both)
 
 
+_STATS = {f.name for f in dataclass_fields(Stats)}
+
+
 def stats(reply: list[Any] | None) -> Stats:
     if reply is None:
         return Stats()
-    return Stats(
-        **{name.decode(): value for name, value in zip(reply[::2], reply[1::2], strict=True)}
-    )
+    said = {name.decode(): value for name, value in zip(reply[::2], reply[1::2], strict=False)}
+    return Stats(**{name: said[name] for name in _STATS & said.keys()})

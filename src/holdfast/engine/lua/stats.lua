@@ -1,7 +1,8 @@
 --[[ stats: how many messages are in which state, and what has happened so far.
   KEYS   queue
   ARGV   –
-  Reply  names and values, alternating; nil if the queue does not exist
+  Reply  names and values, alternating; nil if the queue does not exist. Clients up to 0.5.0 fail at a name that they
+         do not know: whatever was added after 0.1.0 is told only where it is not 0
   Errors –
   Cost   O(1)
   Flags  no-writes                                                                              ]]
@@ -24,11 +25,10 @@ function T.stats(keys, args)
     local ms = first_sent(q, level)
     if ms > 0 and (oldest == 0 or ms < oldest) then oldest = ms end
   end
-  return {
+  local reply = {
     'ready', HF.ready_count(q),
     'delayed', redis.call('ZCARD', q.base .. K.due),
     'leased', q.leased,
-    'reserved', q.reserved,
     'dead', redis.call('ZCARD', q.base .. K.died),
     'groups', redis.call('HLEN', q.base .. K.slots),
     'sent', q.sent, 'received', q.received, 'acked', q.acked, 'requeued', q.requeued,
@@ -40,4 +40,6 @@ function T.stats(keys, args)
     'oldest_ready', oldest, 'now', q.now,
     'last_ms', q.ms, 'last_seq', q.seq,
   }
+  if q.reserved > 0 then reply[#reply + 1], reply[#reply + 2] = 'reserved', q.reserved end
+  return reply
 end
