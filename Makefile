@@ -11,7 +11,7 @@ SHUFFLE := $(if $(ORDER),-p randomly --randomly-seed=$(SEED))
 # Hundreds of Python processes are started: none should compile again what another one has.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test all-tests quick quick-tests check torture mutants foreign bench bench-spark bench-peers generate clean
+.PHONY: setup run test all-tests quick quick-tests check torture proof mutants foreign bench bench-spark bench-peers generate clean
 
 setup: $(STAMP)
 
@@ -57,10 +57,18 @@ quick: setup
 quick-tests:
 	$(PYTEST) -n 3 --dist worksteal --quick $(SHUFFLE)
 
-# The campaigns that are too long for `make test`: every kill, the benchmarks in small, and all kinds of server.
+# The campaigns that are too long for `make test`: every kill, the benchmarks in small, and all kinds of server;
+# then the proof.
 torture: foreign
 	$(PYTEST) --torture -m torture
 	$(PYTEST) -n 3 --dist worksteal --settings all tests/engine tests/client tests/tasks tests/worker
+	@$(MAKE) --no-print-directory proof
+
+# Real servers, tortured: each scenario with seeds 1 to SEEDS (twenty take about an hour), one alone by
+# ONLY=cluster.kill. WRITE=1 puts the table into docs/proof.md.
+SEEDS ?= 3
+proof: setup
+	$(BIN)/python -m tools.torture --seeds $(SEEDS) $(if $(ONLY),--only $(ONLY)) $(if $(WRITE),--write)
 
 # Breaks the code in thirty ways, and tells which tests notice.
 mutants: foreign

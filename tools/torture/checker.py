@@ -38,6 +38,8 @@ KINDS = (
 )
 # The server counts leases in whole ms, and two clocks are read one after the other.
 _BLINK = 0.02
+# An answer that was under way when the fault was done may be noted this much later.
+_UNDER_WAY = 0.2
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ class _Place:
                 verdict.blame(
                     "stuck", f"{self._name}: {body} is {self._left[body]}, seen by nobody"
                 )
-            elif any(0 <= fault - event.t <= rules.forgets for fault in faults):
+            elif any(-_UNDER_WAY <= fault - event.t <= rules.forgets for fault in faults):
                 verdict.forgotten += 1
             else:
                 verdict.blame("lost", f"{self._name}: {body} ({event.id}, by {event.who})")

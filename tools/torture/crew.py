@@ -38,11 +38,12 @@ class Options:
 
 @dataclass
 class Crew:
-    """`offset`: tells how far the servers' clock is ahead of ours."""
+    """`seed`: what all chance is drawn from, by each from a source of its own, so that nobody changes what
+    another draws. `offset`: tells how far the servers' clock is ahead of ours."""
 
     options: Options
     history: History
-    rnd: random.Random
+    seed: str
     offset: Callable[[], float] = lambda: 0.0
     stop: threading.Event = field(default_factory=threading.Event)
     done: threading.Event = field(default_factory=threading.Event)
@@ -52,6 +53,7 @@ class Crew:
         self._busy: dict[str, tuple[float, str]] = {}
         self._stored: dict[str, int] = {}
         self._clients: list[holdfast.Client] = []
+        self._rnd = self.chance("connect")
         _watch_threads_and_logs(self.strange)
 
     # ---- those who take part --------------------------------------------------------------
@@ -62,7 +64,7 @@ class Crew:
         url = options.url
         if url.startswith("redis://"):
             hosts = url.removeprefix("redis://").split(",")
-            self.rnd.shuffle(hosts)
+            self._rnd.shuffle(hosts)
             url = "redis://" + ",".join(hosts)
         client = holdfast.connect(
             url,
@@ -73,6 +75,9 @@ class Crew:
         )
         self._clients.append(client)
         return client
+
+    def chance(self, who: str) -> random.Random:
+        return random.Random(f"{self.seed} {who}")
 
     def produce(self, who: str, work: Callable[[], None]) -> None:
         self._stored[who] = 0
@@ -95,17 +100,18 @@ class Crew:
     # ---- what they write down -------------------------------------------------------------
 
     def attempt(self, who: str, call: Callable[[], Any]) -> tuple[bool, Any]:
-        """Whether it came back with an answer, and the answer."""
+        """Whether it came back with an answer, and the answer; or the error."""
         self._busy[who] = (time.monotonic(), getattr(call, "__name__", "call"))
         try:
             return True, call()
         except HoldfastError as error:
             self.failed(who, error)
+            return False, error
         except Exception as error:
             self.strange(who, error)
+            return False, error
         finally:
             self._busy.pop(who, None)
-        return False, None
 
     def failed(self, who: str, error: HoldfastError) -> None:
         self.history.note("error", who=who, text=type(error).__name__)

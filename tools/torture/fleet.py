@@ -42,7 +42,7 @@ async def _sail(crew: Crew, who: str, place: str, queue: str) -> None:
 
 async def _send(crew: Crew, who: str, place: str, q: holdfast.AsyncQueue, k: int) -> None:
     """One of many; every sixth is impatient."""
-    impatient = k % 6 == 5
+    impatient, rnd = k % 6 == 5, crew.chance(f"{who} {k}")
     for n in itertools.count():
         if crew.stop.is_set():
             return
@@ -50,7 +50,7 @@ async def _send(crew: Crew, who: str, place: str, q: holdfast.AsyncQueue, k: int
         crew.history.note("offered", who=who, place=place, body=body)
         try:
             sent = q.send(body.encode())
-            patience = crew.rnd.uniform(0.001, 0.5) if impatient else None
+            patience = rnd.uniform(0.001, 0.5) if impatient else None
             id = await asyncio.wait_for(sent, patience)
         except TimeoutError:
             pass
@@ -62,7 +62,7 @@ async def _send(crew: Crew, who: str, place: str, q: holdfast.AsyncQueue, k: int
             crew.history.note("stored", who=who, place=place, body=body, id=id)
             if not impatient:
                 crew.stored(who)
-        await asyncio.sleep(crew.rnd.uniform(0.1, 0.4))
+        await asyncio.sleep(rnd.uniform(0.1, 0.4))
 
 
 def consume(crew: Crew, who: str, place: str, queue: str) -> None:

@@ -9,14 +9,14 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from redis.crc import key_slot
 from redis.exceptions import ResponseError
 
-from holdfast.engine.keys import QueueRef
 from tools.torture.crew import Crew
 from tools.torture.front import Front
 from tools.torture.history import History
@@ -26,13 +26,15 @@ from tools.torture.servers import Cluster, Servers, Single
 
 @dataclass
 class Nemesis:
-    """`front`: what stands before the servers, if anything does. `folder`: for what it starts itself."""
+    """`keys`: of the places that are in use. `front`: what stands before the servers, if anything does.
+    `folder`: for what it starts itself."""
 
     servers: Servers
     crew: Crew
     history: History
     rnd: random.Random
     folder: Path
+    keys: Mapping[str, str]
     front: Front | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -154,9 +156,9 @@ def isolation(n: Nemesis) -> None:
 
 
 def _slots(n: Nemesis) -> list[int]:
-    """Of the place that is tortured, and of some shards of the one that is spread."""
-    names = (QueueRef("plain"), QueueRef("ordered"), QueueRef("spread", 2))
-    return [key_slot(ref.key.encode()) for ref in names]
+    """Of some places: one with groups, a shard, a topic."""
+    places = ("plain", "ordered", "spread", "news")
+    return [key_slot(n.keys[place].encode()) for place in places]
 
 
 def _move(n: Nemesis, move: Callable[[Cluster, int, Node, Node], None]) -> None:
@@ -219,7 +221,8 @@ def cut_power(n: Nemesis) -> None:
     assert servers.disk is not None
     for _ in range(3):
         if n.rnd.random() < 0.5:
-            servers.node.ask("BGREWRITEAOF")
+            with suppress(ResponseError):  # it may be at it already
+                servers.node.ask("BGREWRITEAOF")
             n.hold(0, 0.05)
         n.says("power cut")
         servers.node.kill()

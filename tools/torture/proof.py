@@ -63,8 +63,8 @@ def page(
         for scenario in scenarios
     ]
     good = sum(outcome.good for outcome in outcomes)
-    summary = f"{good} of {len(outcomes)} runs good"
-    summary += f", {sum(o.stored for o in outcomes):,} messages stored.".replace(",", " ")
+    stored = _spaced(sum(o.stored for o in outcomes))
+    summary = f"{good} of {len(outcomes)} runs good, {stored} messages stored."
     lines = [
         "| promise | fault | scenario | seeds | stored | gap, s | result |",
         "|---|---|---|---|---|---|---|",
@@ -85,7 +85,7 @@ def row(scenario: Scenario, outcomes: Sequence[Outcome]) -> tuple[str, ...]:
     gaps = [o.silence for o in outcomes if o.silence is not None]
     probes = [o.probe_silence for o in outcomes if o.probe_silence is not None]
     gap = f"{max(gaps):.1f} ({max(probes):.1f})" if gaps and probes else ""
-    stored = f"{sum(o.stored for o in outcomes):,}".replace(",", " ")
+    stored = _spaced(sum(o.stored for o in outcomes))
     return (
         scenario.promise,
         scenario.fault,
@@ -95,6 +95,10 @@ def row(scenario: Scenario, outcomes: Sequence[Outcome]) -> tuple[str, ...]:
         gap,
         result(scenario, outcomes),
     )
+
+
+def _spaced(number: int) -> str:
+    return f"{number:,}".replace(",", " ")
 
 
 def result(scenario: Scenario, outcomes: Sequence[Outcome]) -> str:

@@ -8,7 +8,6 @@ is what `runner.py` starts, in a network of its own.
 from __future__ import annotations
 
 import os
-import random
 import sys
 import time
 from contextlib import suppress
@@ -70,13 +69,13 @@ def judged(scenario: Scenario, found: dict[str, int]) -> bool:
 def run(scenario: Scenario, seed: int, folder: Path, *, bare: bool = False) -> Outcome:
     """`bare`: without doors and workers, which take seconds to start."""
     began = time.monotonic()
-    rnd = random.Random(f"{scenario.name} {seed}")
+    drawn = f"{scenario.name} {seed}"
     notes = History(folder / "history" / "run.jsonl")
     servers = scenario.servers(folder)
     front: Front | None = None
     try:
         options = Options(servers.url, scenario.replicas)
-        crew = Crew(options, notes, rnd, lambda: servers.offset)
+        crew = Crew(options, notes, drawn, lambda: servers.offset)
         load = Workload(crew, servers)
         if scenario.ways == "consumers":
             _load_for_consumers(crew, load)
@@ -88,7 +87,7 @@ def run(scenario: Scenario, seed: int, folder: Path, *, bare: bool = False) -> O
             load.start()
         crew.flow(10)
         probe = Probe(servers, notes, scenario.replicas)
-        nemesis = Nemesis(servers, crew, notes, rnd, folder, front)
+        nemesis = Nemesis(servers, crew, notes, crew.chance("nemesis"), folder, load.keys, front)
         scenario.do(nemesis)
         servers.mend()
         notes.note("healed")

@@ -79,6 +79,8 @@ class Runner:
             process = subprocess.Popen(
                 network.alone(command),
                 cwd=ROOT,
+                # Servers are started by fork while gRPC's threads run; its own handlers may abort the child.
+                env=os.environ | {"GRPC_ENABLE_FORK_SUPPORT": "0"},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
 
 import holdfast
-from holdfast import Delivery, HoldfastError, Queue, Subscription
+from holdfast import Delivery, HoldfastError, Queue, ReservationLost, Subscription
 from holdfast.client._sync.consumer import Consumer
 from holdfast.message import Message
 from tools.torture.crew import LEASE, Crew
@@ -101,37 +104,43 @@ def read_reserved(crew: Crew, who: str, place: str, at: Queue) -> None:
     """A reader: reserves, reads all of it, commits; asks for the same again until it is told."""
     hands = Hands(crew, who, place)
 
-    def insist(call: Callable[[], object]) -> object:
+    def insist(call: Callable[[], Any]) -> Any:
         while True:
             done, answer = crew.attempt(who, call)
-            if done or crew.done.wait(0.05):
+            if done:
                 return answer
+            if isinstance(answer, ReservationLost) or crew.done.wait(0.05):
+                raise _Over
 
-    def read(seq: int) -> list[Held] | None:
-        counted = insist(lambda: at.reserve("reader", seq, [20]))
-        if counted == [0]:
-            return []
-        if not isinstance(counted, list):
-            return None
-        packed = insist(lambda: at.read_reserved("reader", seq, 0, 0, counted[0]))
-        if not isinstance(packed, list):
-            return None
+    def read(owner: str, seq: int) -> list[Held]:
+        [rows] = insist(lambda: at.reserve(owner, seq, [20]))
+        packed = insist(lambda: at.read_reserved(owner, seq, 0, 0, rows)) if rows else []
         messages = [Message(record, 0, "reserved") for record in packed]
-        return [Held(m.body.decode(), m.id, f"{m.id}@{seq}") for m in messages]
+        return [Held(m.body.decode(), m.id, f"{m.id}@{owner}.{seq}") for m in messages]
 
     def work() -> None:
-        seq = 1
-        while not crew.done.is_set() and (held := read(seq)) is not None:
-            for each in held:
-                hands.got(each)
-            if insist(lambda: at.commit("reader", seq)) is None:  # noqa: B023 (called at once)
+        for life in itertools.count():
+            owner = f"reader{life}"
+            with suppress(_Over):
+                for seq in itertools.count(1):
+                    held = read(owner, seq)
+                    for each in held:
+                        hands.got(each)
+                    insist(lambda: at.commit(owner, seq))  # noqa: B023 (called at once)
+                    hands.told(held, {each.receipt for each in held})
+                    crew.done.wait(0.05)
+                    if crew.done.is_set() and not held:
+                        return
+            # A server that forgets has lost track of this reader: it gives all back, and begins anew.
+            crew.attempt(who, lambda: at.release_reserved(owner))  # noqa: B023 (called at once)
+            if crew.done.is_set():
                 return
-            hands.told(held, {each.receipt for each in held})
-            seq += 1
-            if not held:
-                crew.done.wait(0.1)
 
     crew.take(who, work)
+
+
+class _Over(Exception):
+    """This reader cannot go on."""
 
 
 def _loop(hands: Hands, at: Place, ask: Callable[[], list[Delivery]], *, pace: float = 0.0) -> None:

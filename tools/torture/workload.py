@@ -16,6 +16,7 @@ grpc       send, send_many through the door             receive_many, consume
 from __future__ import annotations
 
 import holdfast
+from holdfast.engine.keys import QueueRef, TopicRef
 from tools.torture import fleet, front, producers, takers
 from tools.torture.crew import Crew
 from tools.torture.producers import produce
@@ -26,18 +27,20 @@ GROUPS = ("red", "green", "blue")
 
 
 class Workload:
-    """`places`: by name, as seen by a client that is there to look only."""
+    """`places`: as seen by a client that is there to look only. `keys`: where in the server they lie."""
 
     def __init__(self, crew: Crew, servers: Servers) -> None:
         self._crew = crew
         self._servers = servers
         self.admin = crew.connect()
         self.places: Places = {}
+        self.keys: dict[str, str] = {}
 
     def _queue(self, place: str, **settings: int) -> str:
         """Its name; there is nothing in it yet."""
         name = self._servers.near(place)
         self.places[place] = self.admin.queue(name)
+        self.keys[place] = QueueRef(name).key
         self.admin.queue(name).configure(lease=4, **settings)
         return name
 
@@ -62,11 +65,16 @@ class Workload:
         produce(crew, "send", ["plain"], producers.singly(self._by(name)), pace=0.02)
         produce(crew, "send_many", ["plain"], producers.many(self._by(name)), batch=5)
         produce(crew, "dedup", ["plain"], producers.by_dedup_id(self._by(name)), insist=True)
-        produce(crew, "priority", ["plain"], producers.by_priority(self._by(name), crew.rnd))
+        produce(
+            crew,
+            "priority",
+            ["plain"],
+            producers.by_priority(self._by(name), crew.chance("priority")),
+        )
         takers.receive(crew, "receive", "plain", self._by(name))
         takers.receive(crew, "receive_many", "plain", self._by(name), count=20)
         takers.consume(crew, "consume", "plain", self._by(name))
-        takers.dawdle(crew, "dawdle", "plain", self._by(name), crew.rnd)
+        takers.dawdle(crew, "dawdle", "plain", self._by(name), crew.chance("dawdle"))
 
     def together(self) -> None:
         crew, name = self._crew, self._queue("together")
@@ -79,7 +87,13 @@ class Workload:
 
     def later(self) -> None:
         crew, name = self._crew, self._queue("later")
-        produce(crew, "delayed", ["later"], producers.delayed(self._by(name), crew.rnd), batch=3)
+        produce(
+            crew,
+            "delayed",
+            ["later"],
+            producers.delayed(self._by(name), crew.chance("delayed")),
+            batch=3,
+        )
         produce(crew, "ensure", ["later"], producers.ensured(self._by(name)))
         takers.receive(crew, "receive later", "later", self._by(name), count=10)
 
@@ -95,6 +109,7 @@ class Workload:
 
     def spread(self) -> None:
         crew, name = self._crew, self._queue("spread", shards=6)
+        self.keys["spread"] = QueueRef(name, 2).key
         produce(crew, "send shards", ["spread"], producers.singly(self._by(name)))
         produce(crew, "send_many shards", ["spread"], producers.many(self._by(name)), batch=5)
         takers.receive(crew, "receive shards", "spread", self._by(name), count=20)
@@ -115,6 +130,7 @@ class Workload:
         crew, name = self._crew, self._servers.near("news", topic=True)
         topic = self.admin.topic(name)
         topic.configure(lease=4)
+        self.keys["news"] = TopicRef(name).key
         seats = [f"news/{consumer}" for consumer in ("a", "b")]
         for seat, consumer in zip(seats, ("a", "b"), strict=True):
             self.places[seat] = topic.subscribe(consumer)

@@ -39,6 +39,9 @@ static int sync_with(const char *name, int fd) {
     int (*real)(int) = dlsym(RTLD_NEXT, name);
     struct stat before;
     int known = fstat(fd, &before) == 0;
+    char path[1024];
+    /* A disk takes its time, in which the power may fail. */
+    if (path_of(fd, path, sizeof path)) usleep(2000);
     int result = real(fd);
     if (result == 0 && known) synced(fd, before.st_size);
     return result;
