@@ -88,21 +88,26 @@ def _tell(outcome: Outcome, number: int, count: int, told: Console) -> None:
         line += ", " + ", ".join(f"{kind} {n}" for kind, n in outcome.found.items())
     told.print(line, highlight=False, soft_wrap=True)
     if not outcome.good:
-        for what in outcome.faults:
-            told.print(f"      {what}", highlight=False, soft_wrap=True, markup=False)
-        for kind, examples in outcome.examples.items():
-            if kind in outcome.found:
-                for example in examples:
-                    told.print(
-                        f"      {kind}: {example}", highlight=False, soft_wrap=True, markup=False
-                    )
-        if outcome.broken:
-            told.print(f"      {outcome.broken}", highlight=False, soft_wrap=True, markup=False)
-        told.print(f"      again: {outcome.command}", highlight=False, soft_wrap=True)
+        examples = [
+            f"{kind}: {example.partition(chr(10))[0]}"
+            for kind in outcome.found
+            for example in outcome.examples[kind]
+        ]
+        lines = [
+            *outcome.faults,
+            *examples,
+            *outcome.broken.splitlines(),
+            f"again: {outcome.command}",
+        ]
+        for line in lines:
+            told.print(f"      {line}", highlight=False, soft_wrap=True, markup=False)
 
 
 def _show(outcomes: Sequence[Outcome], scenarios: Sequence[Scenario], told: Console) -> None:
-    table = Table("scenario", "fault", "seeds", "stored", "gap, s", "result", box=None)
+    table = Table(box=None)
+    table.add_column("scenario", no_wrap=True)
+    for title in ("fault", "seeds", "stored", "gap, s", "result"):
+        table.add_column(title)
     for scenario in scenarios:
         cells = proof.row(scenario, [o for o in outcomes if o.scenario == scenario.name])
         _, fault, name, *rest = (cell.replace("`", "").replace("**", "") for cell in cells)

@@ -111,14 +111,19 @@ class Crew:
             self.strange(who, error)
             return False, error
         finally:
-            self._busy.pop(who, None)
+            since, what = self._busy.pop(who)
+            if (took := time.monotonic() - since) > PATIENCE:
+                self.history.note("hung", who=who, text=f"{what} took {took:.0f} s")
 
     def failed(self, who: str, error: HoldfastError) -> None:
         self.history.note("error", who=who, text=type(error).__name__)
 
     def strange(self, who: str, error: BaseException) -> None:
+        """The first line says what and where; the rest is for who has to mend it."""
+        [*_, last] = traceback.extract_tb(error.__traceback__) or [None]
+        where = f" at {last.filename}:{last.lineno}" if last else ""
         told = "".join(traceback.format_exception(error))
-        self.history.note("foreign", who=who, text=f"{error!r}\n{told[-1500:]}")
+        self.history.note("foreign", who=who, text=f"{error!r}{where}\n{told[-3000:]}")
 
     def stored(self, who: str, count: int = 1) -> None:
         self._stored[who] += count

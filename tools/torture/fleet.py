@@ -62,7 +62,7 @@ async def _send(crew: Crew, who: str, place: str, q: holdfast.AsyncQueue, k: int
             crew.history.note("stored", who=who, place=place, body=body, id=id)
             if not impatient:
                 crew.stored(who)
-        await asyncio.sleep(rnd.uniform(0.1, 0.4))
+        await asyncio.sleep(rnd.uniform(0.2, 0.6))
 
 
 def consume(crew: Crew, who: str, place: str, queue: str) -> None:

@@ -30,7 +30,7 @@ def wait_until(condition: Callable[[], Any], seconds: float, what: str) -> None:
             pass
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what}: not within {seconds:g} s")
-        time.sleep(0.02)
+        time.sleep(0.03)
 
 
 class Node:

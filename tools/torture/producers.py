@@ -21,7 +21,7 @@ def produce(
     send: Send,
     *,
     batch: int = 1,
-    pace: float = 0.04,
+    pace: float = 0.08,
     groups: Sequence[str] = (),
     insist: bool = False,
 ) -> None:

@@ -285,25 +285,27 @@ class Cluster(Servers):
             lines.append(f"{self._ids[n]} {address} {myself}{role}")
         return "\n".join([*lines, f"vars currentEpoch {self._primaries} lastVoteEpoch 0", ""])
 
-    def owner(self, slot: int) -> Node | None:
-        votes: Counter[str] = Counter()
+    def _maps(self) -> list[list[tuple[int, int, str]]]:
+        """First slot, last slot and primary, as each of those sees them who can be asked."""
+        found = []
         for node in self.nodes:
             if node.works and node not in self._cut:
                 try:
                     said = node.ask("CLUSTER", "SLOTS", timeout=0.4)
                 except ERRORS:
                     continue
-                for start, end, primary, *_ in said:
-                    if start <= slot <= end:
-                        votes[primary[0].decode()] += 1
-        return _named(self.nodes, votes)
+                found.append([(first, last, at[0].decode()) for first, last, at, *_ in said])
+        return found
+
+    def owner(self, slot: int) -> Node | None:
+        return _owner(self.nodes, self._maps(), slot)
 
     def primary(self) -> Node | None:
         return self.owner(self._slot)
 
     def primaries(self) -> list[Node]:
-        found = (self.owner(slot) for slot in range(0, _SLOTS, _SLOTS // 32))
-        return [node for node in dict.fromkeys(found) if node is not None]
+        hosts = {host for seen in self._maps()[:1] for _, _, host in seen}
+        return [node for node in self.nodes if node.host in hosts]
 
     def id(self, node: Node) -> str:
         return self._ids[self.nodes.index(node)]
@@ -346,12 +348,18 @@ class Cluster(Servers):
         return serving == self._primaries
 
     def near(self, base: str, *, topic: bool = False) -> str:
-        primary = self.primary()
-        names = (f"{base}{n or ''}" for n in range(1_000))
+        maps = self._maps()
+        primary = _owner(self.nodes, maps, self._slot)
         make: Callable[[str], QueueRef | TopicRef] = TopicRef if topic else QueueRef
-        return next(
-            name for name in names if self.owner(key_slot(make(name).key.encode())) is primary
-        )
+        for name in (f"{base}{n or ''}" for n in range(1_000)):
+            if _owner(self.nodes, maps, key_slot(make(name).key.encode())) is primary:
+                return name
+        raise LookupError(base)
+
+
+def _owner(nodes: list[Node], maps: list[list[tuple[int, int, str]]], slot: int) -> Node | None:
+    votes = Counter(host for seen in maps for first, last, host in seen if first <= slot <= last)
+    return _named(nodes, votes)
 
 
 def _named(nodes: list[Node], votes: Counter[str]) -> Node | None:

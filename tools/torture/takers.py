@@ -95,6 +95,8 @@ def consume(crew: Crew, who: str, place: str, at: Place) -> None:
                             hands.settling([held])
             except HoldfastError as error:
                 crew.failed(who, error)
+            except Exception as error:
+                crew.strange(who, error)
             crew.done.wait(0.05)
 
     crew.take(who, work)

@@ -62,7 +62,7 @@ class Workload:
 
     def plain(self) -> None:
         crew, name = self._crew, self._queue("plain")
-        produce(crew, "send", ["plain"], producers.singly(self._by(name)), pace=0.02)
+        produce(crew, "send", ["plain"], producers.singly(self._by(name)), pace=0.04)
         produce(crew, "send_many", ["plain"], producers.many(self._by(name)), batch=5)
         produce(crew, "dedup", ["plain"], producers.by_dedup_id(self._by(name)), insist=True)
         produce(
@@ -145,11 +145,11 @@ class Workload:
         """Through the doors, and by a worker."""
         crew = self._crew
         self.places["tasks"] = self.admin.queue(tasks)
-        produce(crew, "task", ["tasks"], front.tasks(before, crew), pace=0.08)
+        produce(crew, "task", ["tasks"], front.tasks(before, crew), pace=0.1)
         name = self._queue("resp")
         for n, way in enumerate(("send", "push")):
             client = front.Resp(before.resp_port, name)
-            produce(crew, f"resp {way}", ["resp"], getattr(client, way), batch=1 + 2 * n, pace=0.08)
+            produce(crew, f"resp {way}", ["resp"], getattr(client, way), batch=1 + 2 * n, pace=0.1)
         front.take_by_resp(crew, "resp receive", "resp", front.Resp(before.resp_port, name))
         name = self._queue("grpc")
         produce(
@@ -157,9 +157,9 @@ class Workload:
             "grpc send",
             ["grpc"],
             producers.singly(front.remote(before).queue(name)),
-            pace=0.08,
+            pace=0.1,
         )
         many = producers.many(front.remote(before).queue(name))
-        produce(crew, "grpc send_many", ["grpc"], many, batch=3, pace=0.08)
+        produce(crew, "grpc send_many", ["grpc"], many, batch=3, pace=0.1)
         takers.receive(crew, "grpc receive", "grpc", front.remote(before).queue(name), count=10)
         takers.consume(crew, "grpc consume", "grpc", front.remote(before).queue(name))
