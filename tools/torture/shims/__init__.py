@@ -61,7 +61,7 @@ class Disk:
             synced, _, path = line.partition(" ")
             sizes[path] = int(synced)
         gone = 0
-        [manifest] = (data / "appendonlydir").glob("*.manifest")
+        manifest = data / "appendonlydir" / "appendonly.aof.manifest"
         for line in manifest.read_text().splitlines():
             words = line.split()
             file, kind = data / "appendonlydir" / words[1], words[5]
