@@ -88,7 +88,7 @@ def release(request: pytest.FixtureRequest) -> Release:
     commit = commits().get((version, RELEASES[version]))
     if commit is None:
         pytest.skip(f"release {version} is not in the history of this clone (a shallow one?)")
-    folder = Path(request.config.cache.mkdir("releases")) / commit  # type: ignore[union-attr]
+    folder = Path(request.config.cache.mkdir("releases")) / commit
     if not folder.exists():
         part = folder.with_name(f"{commit}.{os.getpid()}")
         with tarfile.open(fileobj=io.BytesIO(git("archive", commit, "src"))) as archive:
