@@ -38,6 +38,14 @@ class Raw:
                 found |= set(part)
         return {key.decode("utf-8", "backslashreplace") for key in found if self("PTTL", key) == -1}
 
+    def set_last_batch(self, queue: holdfast.Queue, number: int) -> None:
+        """As if the queue's first shard had given this batch last; the next one is one more where the clock
+        is behind."""
+        [ref, *_] = queue.refs()
+        state = bytearray(self("HGET", ref.key, "state"))
+        state[12:18] = number.to_bytes(6, "big")
+        self("HSET", ref.key, "state", bytes(state))
+
     def size(self) -> int:
         """How many keys there are that do not end by themselves, on all primaries."""
         total = 0

@@ -244,7 +244,9 @@ def test_a_receive_that_failed_does_not_spoil_the_next_one(
         return
     where: list[str | bytes] = [key(q, broken)]
     if broken == "leased":  # loose: one hash for what was sent in the same 256 ms; packed: a list
-        where = [key(q, broken).encode() + parse_id(ids[0])[0][:5], key(q, "packed", "1")]
+        raw.set_last_batch(q, 2**47)
+        next_one = key(q, "packed", str(2**47 + 1))
+        where = [key(q, broken).encode() + parse_id(ids[0])[0][:5], next_one]
     for each in where:
         raw("SET", each, "something else")
     with pytest.raises(WrongType):

@@ -47,9 +47,7 @@ def test_a_queue_that_is_deleted_goes_on_counting_where_the_clock_is_behind(
     """As if more batches had been given than fit into the time, or the clock had stepped back."""
     q.send_many(numbered(3))
     ahead = q.receive_many(3)[0].batch.number + 64 * 60_000
-    state = bytearray(raw("HGET", q.refs()[0].key, "state"))
-    state[12:18] = ahead.to_bytes(6, "big")
-    raw("HSET", q.refs()[0].key, "state", bytes(state))
+    raw.set_last_batch(q, ahead)
     q.delete()
     assert 0 < raw("PTTL", key(q, "last_numbers")) <= 61_000
     q.send_many(numbered(3))

@@ -65,7 +65,7 @@ CATALOGUE: dict[str, tuple[str, str, str]] = {
     "reserved": (":h:", "list", "messages of one reservation: owner/seq is appended"),
     "places": (":hg:", "hash", "group → places that a reservation holds in it: owner/seq appended"),
     "condemned": (":hc:", "hash", "id → why it is to die when its reservation is committed: same"),
-    "reservation_ends": (":he", "zset", "owner/seq → when it goes back by itself, ms"),
+    "reservation_ends": (":he", "zset", "owner/seq → when it goes back by itself, ms, or far off"),
     "cancelled": (":tc", "zset", "message id → until when it is marked as cancelled, ms"),
     "result": (":tr:", "list", "the result of a task, one element: the task's id is appended"),
     "gate": (
