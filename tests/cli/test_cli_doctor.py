@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast import embedded
 from holdfast.engine import library
 from tests.cli.conftest import Run, Start
 from tests.servers import cluster, standalone
@@ -84,3 +85,36 @@ def test_doctor_where_no_server_answers_says_so_soon(run: Run) -> None:
     result = run("doctor", "--url", "redis://127.0.0.1:1")
     assert result.status == 75
     assert result.err.startswith("error: no answer from redis://127.0.0.1:1/0 for 0.5 s: ")
+
+
+@pytest.mark.slow
+def test_doctor_repairs_what_a_power_cut_has_damaged_and_tells_what_is_gone(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HOLDFAST_URL")
+    folder = tmp_path / "home" / "appendonlydir"
+    with holdfast.connect(home=tmp_path / "home", durability="fast") as hf:
+        hf.queue("orders").send(b"kept")
+        hf.queue("bills").send_many([b"x"] * 3)
+    embedded.down(tmp_path / "home")
+    [file] = folder.glob("*.incr.aof")
+    file.write_bytes(file.read_bytes()[:-10] + bytes(100))
+    failed = run("doctor")
+    assert failed.status == 75
+    assert "`holdfast doctor --repair`" in failed.err
+    mended = run("doctor", "--repair")
+    assert mended.status == 0, mended.err
+    assert f"cut off {file.name} behind " in mended.lines[0]
+    assert "1 call among them" in mended.lines[0]
+    assert "they were about bills (" in mended.lines[0]
+    assert mended.lines[1].startswith("everything is kept as it was in ")
+    embedded.down(tmp_path / "home")
+    again = run("doctor", "--repair", "--json").object
+    assert (again["ok"], again["repair"]["copy"], again["repair"]["cuts"]) == (True, None, [])
+    embedded.down(tmp_path / "home")
+
+
+def test_doctor_repairs_only_the_embedded_server(run: Run) -> None:
+    result = run("doctor", "--repair", "--url", "redis://127.0.0.1:1")
+    assert result.status == 64
+    assert "--repair is for the embedded server" in result.err

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from dataclasses import asdict
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from redis.exceptions import RedisError
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rich.text import Text
 
 import holdfast
@@ -18,7 +21,11 @@ from holdfast.client._sync.client import Client
 from holdfast.client._sync.node import Node
 from holdfast.client.safety import Finding
 from holdfast.engine import library
-from holdfast.errors import HoldfastError
+from holdfast.engine.keys import owner
+from holdfast.errors import HoldfastError, InvalidArgument
+
+if TYPE_CHECKING:
+    from holdfast.embedded.damage import Cut
 
 _STYLES = {"ok": "green", "warn": "yellow", "bad": "bold red"}
 
@@ -31,7 +38,18 @@ class _Place(NamedTuple):
         return f"{self.kind} server {'in' if self.kind == 'embedded' else 'at'} {self.where}"
 
 
-def doctor(url: Url = None, json: Json = False) -> None:
+def doctor(
+    url: Url = None,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="Mend the append-only file of the embedded server after a power cut: cut it where it is "
+            "whole, keep a copy, and tell what is gone.",
+        ),
+    ] = False,
+    json: Json = False,
+) -> None:
     """Examine the server: may it lose messages, and what to do about it.
 
     ok: fine. warn: it may lose messages in a crash. bad: it may lose or refuse them in normal
@@ -40,7 +58,9 @@ def doctor(url: Url = None, json: Json = False) -> None:
     \b
     holdfast doctor
     holdfast doctor --url redis://localhost:6379
+    holdfast doctor --repair
     """
+    repaired = _repair(url, json) if repair else None
     # No patience, and no warnings: saying what is wrong is what this is for.
     with connected(url, retry_for=0.5, check="off") as client:
         client.ping()
@@ -59,6 +79,7 @@ def doctor(url: Url = None, json: Json = False) -> None:
                 "holdfast": holdfast.__version__,
                 "server": place.kind,
                 "address": place.where,
+                **({} if repaired is None else {"repair": repaired}),
                 "nodes": [
                     {"node": node, "findings": [asdict(f) for f in each]}
                     for node, each in found.items()
@@ -71,6 +92,63 @@ def doctor(url: Url = None, json: Json = False) -> None:
         output.note(worst, style="bold red" if bad else "green")
     if bad:
         raise typer.Exit(1)
+
+
+def _repair(url: str | None, json: bool) -> dict[str, Any]:
+    """What was done, as it is told to scripts; people are told here. Whether the server starts again is seen
+    by the examination that follows."""
+    from holdfast.embedded import damage  # needed by few
+
+    if url is not None:
+        raise InvalidArgument(
+            "--repair is for the embedded server, and a URL is given (HOLDFAST_URL?)"
+        )
+    with Progress(
+        *(TextColumn("{task.description}"), BarColumn(), DownloadColumn()),
+        console=output.console(stderr=True),
+        disable=json or not sys.stderr.isatty(),
+        transient=True,
+    ) as bar:
+        task = bar.add_task("reading", total=damage.bytes_to_read())
+        done = damage.repair(progress=lambda more: bar.advance(task, more))
+    cuts = [_told(cut) for cut in done.cuts]
+    if not json:
+        if done.copy is None:
+            output.say(f"nothing to repair in {done.home}")
+        for cut in cuts:
+            output.say(_sentence(cut))
+        if done.copy is not None:
+            output.say(f"everything is kept as it was in {done.copy}")
+    copy = None if done.copy is None else str(done.copy)
+    return {"home": str(done.home), "copy": copy, "cuts": cuts}
+
+
+def _told(cut: Cut) -> dict[str, Any]:
+    queues: Counter[str] = Counter()
+    for key, commands in cut.lost.keys.items():
+        queues[owner(key) or output.preview(key)] += commands
+    return {
+        "file": cut.file,
+        "kept_bytes": cut.kept,
+        "cut_bytes": cut.lost.size,
+        "calls": cut.lost.calls,
+        "unreadable_bytes": cut.lost.unreadable,
+        "queues": dict(queues.most_common()),
+    }
+
+
+def _sentence(cut: dict[str, Any]) -> str:
+    text = (
+        f"cut off {cut['file']} behind {cut['kept_bytes']:,} bytes: {cut['cut_bytes']:,} bytes are gone, "
+        f"{output.several(cut['calls'], 'call')} among them"
+    )
+    if cut["unreadable_bytes"]:
+        text += f", {cut['unreadable_bytes']:,} bytes of it unreadable"
+    if cut["queues"]:
+        shown = [f"{name} ({output.several(n, 'command')})" for name, n in cut["queues"].items()]
+        more = f" and {len(shown) - 10} more" if len(shown) > 10 else ""
+        text += f"; they were about {', '.join(shown[:10])}{more}"
+    return text
 
 
 def _place(client: Client, url: str | None) -> _Place:

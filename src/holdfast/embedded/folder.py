@@ -1,7 +1,7 @@
 """The data folder: where everything of one embedded server lives.
 
     .holdfast/
-      appendonlydir/   the messages, as Valkey keeps them
+      appendonlydir/   the messages, as Valkey keeps them; .damaged-…: as they were before a repair
       valkey.sock      what clients connect to (elsewhere when this path is too long)
       valkey.log       what the server and its keeper had to say
       server.json      what runs now (record.py)
@@ -51,6 +51,7 @@ class Folder:
     def __init__(self, path: Path | None = None) -> None:
         # Resolved: true wherever the process goes, and one socket whichever road led here.
         self.path = home() if path is None else Path(path).expanduser().resolve()
+        self.aof = self.path / "appendonlydir"
         self.users_lock = self.path / "users.lock"
         self.keeper_lock = self.path / "keeper.lock"
         self.server_lock = self.path / "server.lock"

@@ -86,8 +86,11 @@ def evict_orphan(folder: Folder) -> bool:
 
 
 def _start_keeper(folder: Folder, durability: str, lock: int) -> int:
+    from holdfast.embedded import damage  # who joins what runs need not pay for it
+
     program = binary()
     evict_orphan(folder)
+    damage.check(folder)
     socket = folder.socket()
     socket.unlink(missing_ok=True)
     logged = log.size(folder.log)
@@ -147,7 +150,11 @@ def _check_durability(folder: Folder, found: Record, wanted: str | None) -> None
 
 
 def _died(folder: Folder, logged: int) -> Unavailable:
+    from holdfast.embedded import damage
+
+    said = log.last_lines(folder.log, logged)
+    advice = damage.advice(said)
     return Unavailable(
-        f"the embedded server in {folder.path} ended while it was starting; the last lines of "
-        f"{folder.log}:\n{log.last_lines(folder.log, logged)}"
+        f"the embedded server in {folder.path} ended while it was starting; "
+        f"{advice and advice + '; '}the last lines of {folder.log}:\n{said}"
     )

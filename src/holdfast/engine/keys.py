@@ -124,6 +124,15 @@ class QueueRef:
         return f"QueueRef({self.name!r}, {self.shard})"
 
 
+def owner(key: bytes) -> str | None:
+    """The queue or topic that a key belongs to, by its name; None for what is nobody's."""
+    head, _, rest = key.partition(b"{")
+    tag, brace, _ = rest.partition(b"}")
+    if head != PREFIX.encode() or not brace:
+        return None
+    return unquote(tag.partition(b"#")[0].decode("utf-8", "replace"))
+
+
 def never(base_key: str) -> str:
     """A key of the same slot that never exists: no suffix of the catalogue is like it."""
     return f"{base_key}:-"
