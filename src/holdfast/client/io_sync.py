@@ -17,6 +17,7 @@ from redis.retry import Retry
 from holdfast.client.address import Address
 from holdfast.client.wire import forget_unsent
 from holdfast.engine.calls import Packed
+from holdfast.errors import HoldfastError
 from holdfast.message import MessageId
 
 __all__ = [
@@ -202,8 +203,13 @@ class Background:
 class Producer:
     """Single sends, one call each: a thread that waits for its answer has nothing to coalesce."""
 
-    def __init__(self, deliver: Callable[[Sequence[Packed]], list[MessageId]]) -> None:
+    def __init__(
+        self, deliver: Callable[[Sequence[Packed]], Sequence[MessageId | HoldfastError]]
+    ) -> None:
         self._deliver = deliver
 
     def send(self, message: Packed) -> MessageId:
-        return self._deliver([message])[0]
+        [answer] = self._deliver([message])
+        if isinstance(answer, HoldfastError):
+            raise answer
+        return answer

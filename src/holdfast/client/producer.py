@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from holdfast.engine.calls import Packed
+from holdfast.errors import HoldfastError
 from holdfast.message import MessageId
 
 MAX_BATCH = 500
@@ -21,9 +22,11 @@ MAX_WAITING_BYTES = 16 * 1024 * 1024
 
 
 class Producer:
+    """`deliver` answers for each message by itself, or raises if none was sent."""
+
     def __init__(
         self,
-        deliver: Callable[[Sequence[Packed]], Awaitable[list[MessageId]]],
+        deliver: Callable[[Sequence[Packed]], Awaitable[Sequence[MessageId | HoldfastError]]],
         max_waiting: int = MAX_WAITING,
         max_waiting_bytes: int = MAX_WAITING_BYTES,
     ) -> None:
@@ -89,20 +92,26 @@ class Producer:
 
     async def _send(self, batch: list[tuple[Packed, asyncio.Future[MessageId]]]) -> None:
         try:
-            ids = await self._deliver([message for message, _ in batch])
+            answers = await self._deliver([message for message, _ in batch])
         except BaseException as error:
             for _, answer in batch:
-                if answer.done():
-                    continue
                 if isinstance(error, Exception):
-                    answer.set_exception(error)
-                    # Somebody may have stopped waiting for it; that is no reason to complain.
-                    answer.exception()
-                else:
+                    _settle(answer, error)
+                elif not answer.done():
                     answer.cancel()
             if not isinstance(error, Exception):
                 raise
         else:
-            for (_, answer), message_id in zip(batch, ids, strict=True):
-                if not answer.done():
-                    answer.set_result(message_id)
+            for (_, answer), came in zip(batch, answers, strict=True):
+                _settle(answer, came)
+
+
+def _settle(answer: asyncio.Future[MessageId], came: MessageId | Exception) -> None:
+    if answer.done():
+        return
+    if isinstance(came, Exception):
+        answer.set_exception(came)
+        # Somebody may have stopped waiting for it; that is no reason to complain.
+        answer.exception()
+    else:
+        answer.set_result(came)

@@ -215,18 +215,36 @@ def send(
     """(sender, number) names the call, so that it can be repeated safely; a sender must not have
     two calls under way at once."""
     n = len(messages)
+    repeat = Repeat.BY_NAME if sender else Repeat.NEVER
+    args: list[Argument] = [sender, number, 0, *_said(messages)]
+    return Call("send", ref, args, lambda reply: replies.sent(reply, n, ref.shard), repeat)
+
+
+def send_each(
+    ref: QueueRef, messages: Sequence[Packed], sender: str, number: int
+) -> Call[replies.SentEach]:
+    """As send, for messages of several who do not know of each other: what there is room for is stored."""
+    n = len(messages)
+    form, *rest = _said(messages)
+    args: list[Argument] = [sender, number, 0, f"each {form!s}", *rest]
+    return Call(
+        "send", ref, args, lambda reply: replies.sent_each(reply, n, ref.shard), Repeat.BY_NAME
+    )
+
+
+def _said(messages: Sequence[Packed]) -> list[Argument]:
+    """The form, and the messages in it."""
     if any(m.dedup_ms for m in messages):
-        args: list[Argument] = [sender, number, 0, "timed"]
+        args: list[Argument] = ["timed"]
         for m in messages:
             args += (m.when, m.dedup_id, m.dedup_ms, m.envelope)
     elif any(m.when or m.dedup_id for m in messages):
-        args = [sender, number, 0, "full"]
+        args = ["full"]
         for m in messages:
             args += (m.when, m.dedup_id, m.envelope)
     else:
-        args = [sender, number, 0, "plain", *[m.envelope for m in messages]]
-    repeat = Repeat.BY_NAME if sender else Repeat.NEVER
-    return Call("send", ref, args, lambda reply: replies.sent(reply, n, ref.shard), repeat)
+        args = ["plain", *[m.envelope for m in messages]]
+    return args
 
 
 def send_one(ref: QueueRef, envelope: bytes, sender: str, number: int) -> Call[replies.Sent]:

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from holdfast.engine.keys import consumer_seat, names_of
+from holdfast.errors import HoldfastError, from_server
 from holdfast.filters import Filter
 from holdfast.message import (
     Codec,
@@ -31,6 +32,8 @@ from holdfast.message import (
 from holdfast.settings import Settings, from_wire
 
 BATCH = 1000
+# Bytes of a packed id.
+ID = 10
 # Modes and states of a seat, as in lua/shared/topic.lua.
 _SHARED, _LEAVING = 2, 2
 
@@ -57,6 +60,30 @@ def sent(reply: list[Any], n: int, shard: int) -> Sent:
             ids.append(MessageId(f"{ms}-{seq}{tail}"))
             seq += 1
     return Sent(ids, bool(waits), shards)
+
+
+class SentEach(NamedTuple):
+    """Of messages that travelled together: the id of each that was stored, or why it was not."""
+
+    answers: list[MessageId | HoldfastError]
+    somebody_waits: bool
+    shards: int
+
+
+def sent_each(reply: list[Any], n: int, shard: int) -> SentEach:
+    refused = {i: text for i, text in zip(reply[4::2], reply[5::2], strict=True) if len(text) != ID}
+    stored = reply[:4]
+    for i, mid in zip(reply[4::2], reply[5::2], strict=True):
+        if i not in refused:
+            # Its position among those that were stored.
+            stored += (i - sum(j < i for j in refused), mid)
+    sent_ones = sent(stored, n - len(refused), shard)
+    ids = iter(sent_ones.ids)
+    answers = [
+        from_server(refused[i].decode("utf-8", "replace")) if i in refused else next(ids)
+        for i in range(n)
+    ]
+    return SentEach(answers, sent_ones.somebody_waits, sent_ones.shards)
 
 
 _ONE = Struct(">6sIBH")

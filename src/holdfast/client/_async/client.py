@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from holdfast import forks, names
 from holdfast.client import safety
@@ -22,7 +22,7 @@ from holdfast.client.sender import CallName, Sender
 from holdfast.engine import replies
 from holdfast.engine.calls import Call
 from holdfast.engine.keys import REGISTRY, TOPICS
-from holdfast.engine.replies import Sent, Stats
+from holdfast.engine.replies import Stats
 from holdfast.errors import HoldfastError, InvalidArgument, TryAgain
 from holdfast.message import Codec
 from holdfast.settings import milliseconds, whole
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from holdfast.embedded import Membership
 
 log = logging.getLogger("holdfast")
+
+T = TypeVar("T")
 
 
 class AsyncClient:
@@ -99,8 +101,8 @@ class AsyncClient:
             return Sender(f"{self._me}{secrets.token_hex(3)}")
 
     async def run_named(
-        self, build: Callable[[str, int], Call[Sent]], name: CallName | None = None
-    ) -> Sent:
+        self, build: Callable[[str, int], Call[T]], name: CallName | None = None
+    ) -> T:
         """Run a send under a name by which a repetition is known: one of ours, or the caller's own."""
         if name is not None:
             call = build(name.sender, name.number)

@@ -14,6 +14,7 @@ from holdfast.client.remote_values import Parcel
 from holdfast.client.sender import CallName
 from holdfast.engine import calls
 from holdfast.engine.calls import Packed
+from holdfast.errors import HoldfastError
 from holdfast.message import MessageId, Outgoing, State
 from holdfast.settings import AS_SET, Lease, Seconds, milliseconds, whole
 from holdfast.v1 import broker_pb2 as pb
@@ -55,6 +56,9 @@ class AsyncRemoteQueue(AsyncRemotePlace, AsyncQueue):
         request = pb.EnsureRequest(queue=self.name, unique=unique, message=proto)
         answer = await self._remote.call(self._stub.Ensure, request, repeatable=False)
         return remote_values.message_id(answer.sent[0])
+
+    async def _send_each(self, messages: Sequence[Packed]) -> Sequence[MessageId | HoldfastError]:
+        return await self.send_packed(messages)
 
     async def send_packed(
         self, messages: Sequence[Packed], name: CallName | None = None

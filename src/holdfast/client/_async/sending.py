@@ -14,6 +14,7 @@ from holdfast.client.sender import CallName
 from holdfast.engine import calls, replies
 from holdfast.engine.calls import Packed
 from holdfast.engine.keys import QueueRef
+from holdfast.errors import FixTheCall, HoldfastError
 from holdfast.message import Codec, MessageId, Outgoing
 from holdfast.settings import Seconds
 
@@ -27,7 +28,7 @@ _NOTHING_SAID = (None,) * 6
 class AsyncSending(AsyncShards):
     def __init__(self, client: AsyncClient, name: str, codec: Codec[Any] | None = None) -> None:
         super().__init__(client, name, codec)
-        self._producer = Producer(self.send_packed)
+        self._producer = Producer(self._send_each)
 
     async def send(
         self,
@@ -95,6 +96,48 @@ class AsyncSending(AsyncShards):
     async def _ensure(self, unique: str, message: Packed) -> MessageId:
         return (await self.send_packed([message]))[0]
 
+    async def _send_each(self, messages: Sequence[Packed]) -> Sequence[MessageId | HoldfastError]:
+        """Messages of several callers, which travel together: each gets its own answer."""
+        if len(messages) == 1:
+            return await self.send_packed(messages)
+        refs = await self._shards()
+        await self._register()
+        answers: dict[int, MessageId | HoldfastError] = {}
+        for shard, places in self._by_shard_to_send(messages, len(refs)).items():
+            part = [messages[i] for i in places]
+            answers |= zip(places, await self._send_part(refs[shard], part), strict=True)
+        return [answers[i] for i in range(len(messages))]
+
+    async def _send_part(
+        self, ref: QueueRef, part: Sequence[Packed]
+    ) -> Sequence[MessageId | HoldfastError]:
+        try:
+            sent = await self._client.run_named(partial(calls.send_each, ref, part))
+        except FixTheCall as error:
+            # Nothing was stored, and one of them is to blame. Alone, each finds out whether it is the one.
+            if len(part) == 1:
+                return [error]
+            return [answer for m in part for answer in await self._send_part(ref, [m])]
+        except HoldfastError as error:
+            return [error] * len(part)
+        if ref.shard and sent.somebody_waits:
+            await self._wake_home()
+        self._set_shards(sent.shards)
+        return sent.answers
+
+    def _by_shard_to_send(
+        self, messages: Sequence[Packed], shards: int, name: CallName | None = None
+    ) -> dict[int, list[int]]:
+        """Which messages go to which shard, by their positions."""
+        by_shard: dict[int, list[int]] = {}
+        self._turn += 1
+        # A repetition must come to the shard that knows it.
+        turn = self._turn if name is None else crc32(f"{name.sender} {name.number}".encode())
+        for i, m in enumerate(messages):
+            shard = crc32(m.home.encode()) if m.home else turn
+            by_shard.setdefault(shard % shards, []).append(i)
+        return by_shard
+
     async def send_packed(
         self, messages: Sequence[Packed], name: CallName | None = None
     ) -> list[MessageId]:
@@ -106,15 +149,8 @@ class AsyncSending(AsyncShards):
             if sent.shards > 1:
                 self._set_shards(sent.shards)
             return sent.ids
-        by_shard: dict[int, list[int]] = {}
-        self._turn += 1
-        # A repetition must come to the shard that knows it.
-        turn = self._turn if name is None else crc32(f"{name.sender} {name.number}".encode())
-        for i, m in enumerate(messages):
-            shard = crc32(m.home.encode()) if m.home else turn
-            by_shard.setdefault(shard % len(refs), []).append(i)
         ids: dict[int, MessageId] = {}
-        for shard, places in by_shard.items():
+        for shard, places in self._by_shard_to_send(messages, len(refs), name).items():
             part = [messages[i] for i in places]
             placed = await self._send_to(shard, _builder(refs[shard], part), name)
             ids |= zip(places, placed, strict=True)

@@ -18,7 +18,7 @@ from holdfast.engine import calls, topics
 from holdfast.engine.calls import Packed
 from holdfast.engine.keys import TOPICS, QueueRef, SeatRef, TopicRef, topics_of
 from holdfast.engine.replies import Mode, SubscriptionInfo
-from holdfast.errors import InvalidArgument
+from holdfast.errors import FixTheCall, HoldfastError, InvalidArgument, QueueFull
 from holdfast.filters import Filter
 from holdfast.message import Codec, MessageId, Outgoing
 from holdfast.settings import AS_SET, Lease, Seconds, Settings
@@ -38,7 +38,7 @@ class AsyncTopic(AsyncLooking, AsyncKeeping):
     def __init__(self, client: AsyncClient, name: str, codec: Codec[Any] | None = None) -> None:
         super().__init__(client, name, codec)
         self._topic = TopicRef(name)
-        self._producer = Producer(self._publish_packed)
+        self._producer = Producer(self._publish_each)
 
     async def _shards(self) -> list[QueueRef]:
         return [self._topic]
@@ -80,6 +80,18 @@ class AsyncTopic(AsyncLooking, AsyncKeeping):
         say. Ids come back in order. `name`: as for `send_many`."""
         packed = [self._pack(m) for m in messages]
         return await self._publish_packed(packed, name) if packed else []
+
+    async def _publish_each(
+        self, messages: Sequence[Packed]
+    ) -> Sequence[MessageId | HoldfastError]:
+        """Messages of several callers, which travel together: each gets its own answer."""
+        try:
+            return await self._publish_packed(messages)
+        except (QueueFull, FixTheCall) as error:
+            # None was published. Alone, each finds out whether there is room for it.
+            if len(messages) == 1:
+                return [error]
+            return [answer for m in messages for answer in await self._publish_each([m])]
 
     async def _publish_packed(
         self, messages: Sequence[Packed], name: CallName | None = None

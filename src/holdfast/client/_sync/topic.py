@@ -19,7 +19,7 @@ from holdfast.engine import calls, topics
 from holdfast.engine.calls import Packed
 from holdfast.engine.keys import TOPICS, QueueRef, SeatRef, TopicRef, topics_of
 from holdfast.engine.replies import Mode, SubscriptionInfo
-from holdfast.errors import InvalidArgument
+from holdfast.errors import FixTheCall, HoldfastError, InvalidArgument, QueueFull
 from holdfast.filters import Filter
 from holdfast.message import Codec, MessageId, Outgoing
 from holdfast.settings import AS_SET, Lease, Seconds, Settings
@@ -39,7 +39,7 @@ class Topic(Looking, Keeping):
     def __init__(self, client: Client, name: str, codec: Codec[Any] | None = None) -> None:
         super().__init__(client, name, codec)
         self._topic = TopicRef(name)
-        self._producer = Producer(self._publish_packed)
+        self._producer = Producer(self._publish_each)
 
     def _shards(self) -> list[QueueRef]:
         return [self._topic]
@@ -81,6 +81,16 @@ class Topic(Looking, Keeping):
         say. Ids come back in order. `name`: as for `send_many`."""
         packed = [self._pack(m) for m in messages]
         return self._publish_packed(packed, name) if packed else []
+
+    def _publish_each(self, messages: Sequence[Packed]) -> Sequence[MessageId | HoldfastError]:
+        """Messages of several callers, which travel together: each gets its own answer."""
+        try:
+            return self._publish_packed(messages)
+        except (QueueFull, FixTheCall) as error:
+            # None was published. Alone, each finds out whether there is room for it.
+            if len(messages) == 1:
+                return [error]
+            return [answer for m in messages for answer in self._publish_each([m])]
 
     def _publish_packed(
         self, messages: Sequence[Packed], name: CallName | None = None

@@ -4,9 +4,11 @@
          when ('' | '+' delay ms | '@' due ms), dedup id or '', envelope; form 'timed': the same with the
          dedup id's own window, in ms (0: the queue's), before the envelope. sender '' keeps no memory
          of the call; else (sender, call) names it, and again = 1 asks for the answer of a call
-         that may have been carried out already (memory.lua).
+         that may have been carried out already (memory.lua). 'each ' before the form: these are sends of
+         several that travel together; where there is no room for all, the first of them are stored.
   Reply  ms and seq of the first new id (the rest count up from it, in order), 1 if somebody waits,
-         how many shards the queue has, then position (0-based) and id for each duplicate
+         how many shards the queue has, then position (0-based) and id for each duplicate, position and
+         error for each that was refused
   Errors INVALID, FULL, ANSWERLOST
   Cost   O(messages), O(messages · log delayed) for delayed ones
   Flags  deny-oom                                                                               ]]
@@ -35,8 +37,8 @@ local function send_plain(q, args)
   return { ms, first, q.waiting > q.now and 1 or 0, settings.shards }
 end
 
-local function send_any(q, args)
-  local new = HF.name_messages(q, HF.parse_messages(q, args))
+-- What was named, into the queue: all of it, or FULL.
+local function keep(q, new)
   local records = {}
   for i, m in ipairs(new.fresh) do records[i] = m.record end
   local over = HF.over_length(q, #new.fresh)
@@ -52,8 +54,27 @@ local function send_any(q, args)
   HF.dedup_keep(q, new.dedups)
   for name, r in pairs(new.uniques) do HF.take_name(q, name, r) end
   q.duplicates = q.duplicates + #new.duplicates / 2
-  local reply = { new.ms, new.first, q.waiting > q.now and 1 or 0, q.settings.shards }
-  for i = 1, #new.duplicates do reply[i + 4] = new.duplicates[i] end
+end
+
+local function send_any(q, args, each)
+  local list, next, reply, why = HF.parse_messages(q, args), 1, nil, nil
+  if each then
+    -- Before the first piece is stored: an error must find none.
+    local records = {}
+    for i, m in ipairs(list) do records[i] = string.rep('\0', 12) .. m.envelope end
+    HF.fit(q, records)
+  end
+  while next <= #list do
+    local room = #list
+    if each then room, why = HF.room(q, #list - next + 1) end
+    local new = HF.name_messages(q, list, next, room)
+    keep(q, new)
+    -- Ids count up over all pieces, since the time is the same.
+    reply = reply or { new.ms, new.first, q.waiting > q.now and 1 or 0, q.settings.shards }
+    for i = 1, #new.duplicates do reply[#reply + 1] = new.duplicates[i] end
+    for _, position in ipairs(new.refused) do reply[#reply + 1], reply[#reply + 2] = position, why end
+    next = new.next
+  end
   return reply
 end
 
@@ -62,7 +83,9 @@ function T.send(keys, args)
   local q = HF.open(keys[1])
   local found, reply = HF.known(q, args[1], args[2], args[3])
   if found then return type(reply) == 'table' and reply or { struct.unpack(HF.ONE, reply) } end
-  reply = send_plain(q, args) or send_any(q, args)
+  local each = string.sub(args[4], 1, 5) == 'each '
+  if each then args[4] = string.sub(args[4], 6) end
+  reply = send_plain(q, args) or send_any(q, args, each)
   HF.save(q)
   HF.remember(keys[1], args[1], args[2], reply)
   return reply

@@ -32,22 +32,30 @@ function HF.parse_messages(q, args)
   return list
 end
 
--- Give ids to what is new; list what is not as a duplicate of whom.
-function HF.name_messages(q, list)
+-- Give ids to what is new; list what is not as a duplicate of whom. `from`, `room`: begin with this one, and stop
+-- before there are more new ones than that; where there is room for none, list what is new as refused.
+function HF.name_messages(q, list, from, room)
+  from, room = from or 1, room or #list
   local asked = {}
-  for _, m in ipairs(list) do if m.dedup then asked[#asked + 1] = m.dedup end end
+  for i = from, #list do if list[i].dedup then asked[#asked + 1] = list[i].dedup end end
   local known = HF.dedup_known(q, asked)
-  local fresh, duplicates, dedups, uniques = {}, {}, {}, {}
+  local fresh, duplicates, refused, dedups, uniques, next = {}, {}, {}, {}, {}, #list + 1
   local ms = math.max(q.now, q.ms)
   local seq = ms == q.ms and q.seq + 1 or 0
   local first = seq
-  for i, m in ipairs(list) do
+  for i = from, #list do
+    local m = list[i]
     local of = m.dedup and (known[m.dedup] or dedups[m.dedup] and dedups[m.dedup][1])
     if not of and m.unique then
       of = uniques[m.unique] and string.sub(uniques[m.unique], 1, 10) or HF.name_taken(q, m.unique)
     end
     if of then
       duplicates[#duplicates + 1], duplicates[#duplicates + 2] = i - 1, of
+    elseif room == 0 then
+      refused[#refused + 1] = i - 1
+    elseif #fresh == room then
+      next = i
+      break
     else
       local id = HF.pack_id(ms, seq)
       seq = seq + 1
@@ -57,25 +65,45 @@ function HF.name_messages(q, list)
       if m.unique then uniques[m.unique] = m.record end
     end
   end
-  return { ms = ms, first = first, last = seq - 1, fresh = fresh, duplicates = duplicates, dedups = dedups, uniques = uniques }
+  return { ms = ms, first = first, last = seq - 1, fresh = fresh, duplicates = duplicates, refused = refused,
+    dedups = dedups, uniques = uniques, next = next }
 end
 
--- How many must give way for `n` more; FULL if none may. Those that have expired do not count.
-function HF.over_length(q, n)
-  local most = q.settings.max_length
-  if most == 0 or n == 0 then return 0 end
+-- How many are ready, and how many wait in all, where `n` more are to come. Those that have expired do not count.
+local function waiting(q, n)
   local ready = HF.ready_count(q)
   local length = ready + redis.call('ZCARD', q.base .. K.due)
-  if length + n > most and HF.sweep(q, length + n - most) > 0 then
+  local over = length + n - q.settings.max_length
+  if over > 0 and HF.sweep(q, over) > 0 then
     ready = HF.ready_count(q)
     length = ready + redis.call('ZCARD', q.base .. K.due)
   end
+  return ready, length
+end
+
+local function full_text(q, length)
+  return string.format('FULL the queue holds %d of at most %d messages: receive some, raise max_length, or set overflow to drop_oldest', length, q.settings.max_length)
+end
+
+-- How many must give way for `n` more; FULL if none may.
+function HF.over_length(q, n)
+  local most = q.settings.max_length
+  if most == 0 or n == 0 then return 0 end
+  local ready, length = waiting(q, n)
   local over = length + n - most
   if over <= 0 then return 0 end
-  if q.settings.overflow ~= 'drop_oldest' or n > most or ready < over then
-    error({ err = string.format('FULL the queue holds %d of at most %d messages: receive some, raise max_length, or set overflow to drop_oldest', length, most) })
-  end
+  if q.settings.overflow ~= 'drop_oldest' or n > most or ready < over then error({ err = full_text(q, length) }) end
   return over
+end
+
+-- How many of `n` more can be stored at once; and if none can, why.
+function HF.room(q, n)
+  local most = q.settings.max_length
+  if most == 0 then return n end
+  local ready, length = waiting(q, n)
+  -- What is ready may give way; what is delayed may not.
+  local room = most - length + (q.settings.overflow == 'drop_oldest' and ready or 0)
+  return math.max(math.min(n, most, room), 0), full_text(q, length)
 end
 
 -- The oldest give way.
