@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import Client, Outgoing, Queue, Stats
+from holdfast import Client, Outgoing, Queue, Stats, Topic, connect
 from tests.clock import Clock
 from tests.engine.look import numbered
 from tests.raw import Raw
@@ -79,3 +79,33 @@ def test_queues_are_apart(hf: Client, q: Queue) -> None:
     assert other.receive() is None
     other.purge()
     assert q.stats().ready == 1
+
+
+@pytest.mark.parametrize("how", ["one", "many", "full", "waited for"])
+def test_a_queue_that_another_client_deleted_is_listed_when_it_is_used_again(
+    hf: Client, q: Queue, how: str
+) -> None:
+    q.send(b"1")
+    with connect(hf.url, check="off") as other:
+        other.queue(q.name).delete()
+        assert q.name not in hf.queues()
+        if how == "waited for":
+            other.queue(q.name).receive(wait=0.01)
+    if how == "many":
+        q.send_many([b"2", b"3"])
+    elif how == "full":
+        q.send(b"2", group="g", delay=1)
+    else:
+        q.send(b"2")
+    assert q.name in hf.queues()
+
+
+def test_a_topic_that_another_client_deleted_is_listed_when_it_is_used_again(
+    hf: Client, topic: Topic
+) -> None:
+    topic.publish(b"1")
+    with connect(hf.url, check="off") as other:
+        other.topic(topic.name).delete()
+    assert topic.name not in hf.topics()
+    topic.publish(b"2")
+    assert topic.name in hf.topics()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from holdfast import Client, Topic, filters
+from typing import Any
+
+import pytest
+
+from holdfast import Client, Topic, Unavailable, filters
 from tests.clock import Clock
 
 
@@ -86,3 +90,37 @@ def test_a_consumer_knows_its_topics(hf: Client, topic: Topic) -> None:
     assert hf.consumer(name).topics() == [topic.name, other.name]
     other.unsubscribe(name, peer="q")
     assert hf.consumer(name).topics() == [topic.name]
+
+
+def test_what_was_set_for_one_subscription_alone_stays(topic: Topic) -> None:
+    topic.configure(lease=10, max_receives=3)
+    mine, other = topic.subscribe("mine"), topic.subscribe("other")
+    mine.configure(lease=60)
+    topic.configure(max_receives=7)
+    assert (mine.settings().lease, mine.settings().max_receives) == (60, 7)
+    topic.configure(lease=20, ttl=5)
+    assert (mine.settings().lease, mine.settings().ttl) == (60, 5)
+    assert (other.settings().lease, other.settings().max_receives) == (20, 7)
+    assert topic.subscribe("new").settings() == other.settings() == topic.settings()
+
+
+def test_settings_of_a_topic_that_were_cut_off_half_way_are_completed_by_the_next_try(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seats = [topic.subscribe(name) for name in ("a", "b")]
+    run, calls_made = topic.transport.run, []
+
+    def cut_off(call: Any) -> Any:
+        if call.verb == "configure" and call.args != [b""]:
+            calls_made.append(call)
+            if len(calls_made) == 2:
+                raise Unavailable("the connection is lost")
+        return run(call)
+
+    monkeypatch.setattr(topic.transport, "run", cut_off)
+    with pytest.raises(Unavailable):
+        topic.configure(lease=20)
+    monkeypatch.undo()
+    topic.configure(lease=20)
+    assert [seat.settings().lease for seat in seats] == [20, 20]
+    assert topic.settings().lease == 20

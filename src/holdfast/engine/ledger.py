@@ -37,6 +37,7 @@ class Outcome(NamedTuple):
     duplicates: int = 0
     somebody_waits: bool = False
     shards: int = 1
+    first: bool = False
 
 
 def send(
@@ -63,7 +64,9 @@ def send(
 def _outcome(reply: list[Any], known: int) -> Outcome:
     if len(reply) == 1:
         return Outcome(False, reply[0])
-    return Outcome(True, known + 1, (len(reply) - 4) // 2, bool(reply[2]), reply[3])
+    waits, shards = reply[2:4]
+    duplicates = (len(reply) - 4) // 2
+    return Outcome(True, known + 1, duplicates, waits & 1 == 1, shards, waits > 1)
 
 
 def key(ref: QueueRef, run: str, part: int | None = None) -> str:

@@ -42,6 +42,8 @@ class Sent(NamedTuple):
     ids: list[MessageId]
     somebody_waits: bool
     shards: int
+    first: bool = False
+    """Nothing was sent there before: it is new, or was deleted."""
 
 
 def sent(reply: list[Any], n: int, shard: int) -> Sent:
@@ -50,7 +52,7 @@ def sent(reply: list[Any], n: int, shard: int) -> Sent:
     if len(reply) == 4:
         start = f"{ms}-"
         ids = [MessageId(f"{start}{s}{tail}") for s in range(seq, seq + n)]
-        return Sent(ids, bool(waits), shards)
+        return Sent(ids, waits & 1 == 1, shards, waits > 1)
     duplicates = dict(zip(reply[4::2], reply[5::2], strict=True))
     ids = []
     for i in range(n):
@@ -59,7 +61,7 @@ def sent(reply: list[Any], n: int, shard: int) -> Sent:
         else:
             ids.append(MessageId(f"{ms}-{seq}{tail}"))
             seq += 1
-    return Sent(ids, bool(waits), shards)
+    return Sent(ids, waits & 1 == 1, shards, waits > 1)
 
 
 class SentEach(NamedTuple):
@@ -91,7 +93,8 @@ _ONE = Struct(">6sIBH")
 
 def sent_one(reply: bytes, tail: str = "") -> Sent:
     ms, seq, waits, shards = _ONE.unpack_from(reply)
-    return Sent([MessageId(f"{int.from_bytes(ms, 'big')}-{seq}{tail}")], waits == 1, shards)
+    ids = [MessageId(f"{int.from_bytes(ms, 'big')}-{seq}{tail}")]
+    return Sent(ids, waits & 1 == 1, shards, waits > 1)
 
 
 def sent_one_to(shard: int) -> Callable[[bytes], Sent]:

@@ -127,6 +127,8 @@ class Target:
                 self.duplicates += outcome.duplicates
                 if shard.ref.shard and outcome.somebody_waits:
                     self._transport.run(calls.wake(self._shards[0].ref))
+                if outcome.first:
+                    self._place.list_again()
                 self._grow(outcome.shards)
 
     def _meet_others(self, shard: _Shard, entries: int) -> None:

@@ -132,6 +132,8 @@ class Schedule:
             if reached is None or reached < tick:
                 raise
             return
+        if outcome.first:
+            await self._queue.list_again()
         if outcome.done:
             log.debug("schedule %r: sent %s", cron.name, tick.isoformat())
 

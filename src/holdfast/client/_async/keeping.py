@@ -162,15 +162,15 @@ class AsyncKeeping(AsyncShards):
     async def delete(self) -> None:
         """The queue and all its messages go, whatever their state."""
         refs = list(await self._shards())
-        for ref in refs:
-            while True:
-                await self.purge()
-                if await self.transport.run(calls.delete(ref)):
-                    break
+        await self.purge()
+        # Before it goes: whoever sends after that finds it new, and lists it.
         await self.transport.command("SREM", REGISTRY, self.name, key=REGISTRY)
+        self._client.listed.discard(self.name)
+        for ref in refs:
+            while not await self.transport.run(calls.delete(ref)):
+                await self.purge()
         self._refs = []
         self._client.shards.pop(self.name, None)
-        self._client.listed.discard(self.name)
 
     async def tend(self) -> float | None:
         """Do what time has brought: promote what is due, reclaim what has expired. Every receive

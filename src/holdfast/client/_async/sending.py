@@ -148,6 +148,8 @@ class AsyncSending(AsyncShards):
             sent = await self._client.run_named(_builder(refs[0], messages), name)
             if sent.shards > 1:
                 self._set_shards(sent.shards)
+            if sent.first:
+                await self.list_again()
             return sent.ids
         ids: dict[int, MessageId] = {}
         for shard, places in self._by_shard_to_send(messages, len(refs), name).items():
@@ -165,6 +167,8 @@ class AsyncSending(AsyncShards):
         sent = await self._client.run_named(build, name)
         if shard and sent.somebody_waits:
             await self._wake_home()
+        if sent.first:
+            await self.list_again()
         self._set_shards(sent.shards)
         return sent.ids
 

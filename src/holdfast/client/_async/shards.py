@@ -69,6 +69,11 @@ class AsyncShards:
                 listed.clear()
             listed.add(self.name)
 
+    async def list_again(self) -> None:
+        """The first message since it was made: others may have deleted it, and taken it from the list."""
+        self._client.listed.discard(self.name)
+        await self._register()
+
     def _pack(self, message: Any, unique: str | None = None) -> calls.Packed:
         """A message, an Outgoing or a body, checked and ready to be sent."""
         return calls.pack(message, self.codec, unique)

@@ -21,7 +21,7 @@ from holdfast.engine.replies import Mode, SubscriptionInfo
 from holdfast.errors import FixTheCall, HoldfastError, InvalidArgument, QueueFull
 from holdfast.filters import Filter
 from holdfast.message import Codec, MessageId, Outgoing
-from holdfast.settings import AS_SET, Lease, Seconds, Settings
+from holdfast.settings import AS_SET, Lease, Seconds, Settings, to_wire
 
 if TYPE_CHECKING:
     from holdfast.client._async.client import AsyncClient
@@ -50,6 +50,10 @@ class AsyncTopic(AsyncLooking, AsyncKeeping):
         if self._topic.key not in self._client.listed:
             await self.transport.command("SADD", TOPICS, self.name, key=TOPICS)
             self._client.listed.add(self._topic.key)
+
+    async def list_again(self) -> None:
+        self._client.listed.discard(self._topic.key)
+        await self._register()
 
     # ---- publishing -----------------------------------------------------------------------
 
@@ -98,7 +102,10 @@ class AsyncTopic(AsyncLooking, AsyncKeeping):
     ) -> list[MessageId]:
         await self._register()
         build = partial(topics.publish, self._topic, messages)
-        return (await self._client.run_named(build, name)).ids
+        sent = await self._client.run_named(build, name)
+        if sent.first:
+            await self.list_again()
+        return sent.ids
 
     # ---- subscribing ----------------------------------------------------------------------
 
@@ -175,7 +182,8 @@ class AsyncTopic(AsyncLooking, AsyncKeeping):
     # ---- keeping house --------------------------------------------------------------------
 
     async def configure(self, **settings: Any) -> Settings:
-        """Change settings of the topic and of all its subscriptions, those to come included.
+        """Change settings of the topic and of all its subscriptions, those to come included. What was set for
+        one subscription alone stays as it is there.
 
         Beside those of a queue: `peer_timeout` and `retention`. A topic has no shards.
         """
@@ -183,12 +191,28 @@ class AsyncTopic(AsyncLooking, AsyncKeeping):
             raise InvalidArgument("a topic has no shards: all its subscriptions lie on one node")
         if not settings:
             return await self.settings()
+        wire = to_wire(settings)
+        before = (await self.transport.run(calls.configure(self._topic, {}))).own
+        # The topic last: where this is cut off, whoever does it again finds out what is left to do.
+        done = await self._configure_seats(wire, before, set())
         full = await super().configure(**settings)
-        for info in await self.subscriptions():
-            seat = SeatRef(self._topic, info.seat)
-            wire = (await self.transport.run(calls.configure(self._topic, {}))).own
-            await self.transport.run(calls.configure(seat, wire))
+        await self._configure_seats(wire, before, done)  # those that came meanwhile
         return full
+
+    async def _configure_seats(
+        self, wire: dict[str, int | str], before: dict[str, int | str], done: set[str]
+    ) -> set[str]:
+        for info in await self.subscriptions():
+            if info.seat in done:
+                continue
+            done.add(info.seat)
+            seat = SeatRef(self._topic, info.seat)
+            has = (await self.transport.run(calls.configure(seat, {}))).own
+            # One that differs from the topic's was set for this subscription.
+            same = {name: to for name, to in wire.items() if has.get(name) == before.get(name)}
+            if same:
+                await self.transport.run(calls.configure(seat, same))
+        return done
 
     async def tend(self) -> float | None:
         """Give up subscriptions nobody has observed for longer than the retention."""
@@ -207,7 +231,8 @@ class AsyncTopic(AsyncLooking, AsyncKeeping):
         for consumer in {info.consumer for info in await self.subscriptions()}:
             await self.unsubscribe(consumer)
         await self.purge()
-        while not await self.transport.run(calls.delete(self._topic)):
-            await self.purge()
+        # Before it goes: whoever publishes after that finds it new, and lists it.
         await self.transport.command("SREM", TOPICS, self.name, key=TOPICS)
         self._client.listed.discard(self._topic.key)
+        while not await self.transport.run(calls.delete(self._topic)):
+            await self.purge()

@@ -159,15 +159,15 @@ class Keeping(Shards):
     def delete(self) -> None:
         """The queue and all its messages go, whatever their state."""
         refs = list(self._shards())
-        for ref in refs:
-            while True:
-                self.purge()
-                if self.transport.run(calls.delete(ref)):
-                    break
+        self.purge()
+        # Before it goes: whoever sends after that finds it new, and lists it.
         self.transport.command("SREM", REGISTRY, self.name, key=REGISTRY)
+        self._client.listed.discard(self.name)
+        for ref in refs:
+            while not self.transport.run(calls.delete(ref)):
+                self.purge()
         self._refs = []
         self._client.shards.pop(self.name, None)
-        self._client.listed.discard(self.name)
 
     def tend(self) -> float | None:
         """Do what time has brought: promote what is due, reclaim what has expired. Every receive

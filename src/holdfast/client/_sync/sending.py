@@ -149,6 +149,8 @@ class Sending(Shards):
             sent = self._client.run_named(_builder(refs[0], messages), name)
             if sent.shards > 1:
                 self._set_shards(sent.shards)
+            if sent.first:
+                self.list_again()
             return sent.ids
         ids: dict[int, MessageId] = {}
         for shard, places in self._by_shard_to_send(messages, len(refs), name).items():
@@ -166,6 +168,8 @@ class Sending(Shards):
         sent = self._client.run_named(build, name)
         if shard and sent.somebody_waits:
             self._wake_home()
+        if sent.first:
+            self.list_again()
         self._set_shards(sent.shards)
         return sent.ids
 

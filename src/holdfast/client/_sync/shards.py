@@ -70,6 +70,11 @@ class Shards:
                 listed.clear()
             listed.add(self.name)
 
+    def list_again(self) -> None:
+        """The first message since it was made: others may have deleted it, and taken it from the list."""
+        self._client.listed.discard(self.name)
+        self._register()
+
     def _pack(self, message: Any, unique: str | None = None) -> calls.Packed:
         """A message, an Outgoing or a body, checked and ready to be sent."""
         return calls.pack(message, self.codec, unique)

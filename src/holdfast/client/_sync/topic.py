@@ -22,7 +22,7 @@ from holdfast.engine.replies import Mode, SubscriptionInfo
 from holdfast.errors import FixTheCall, HoldfastError, InvalidArgument, QueueFull
 from holdfast.filters import Filter
 from holdfast.message import Codec, MessageId, Outgoing
-from holdfast.settings import AS_SET, Lease, Seconds, Settings
+from holdfast.settings import AS_SET, Lease, Seconds, Settings, to_wire
 
 if TYPE_CHECKING:
     from holdfast.client._sync.client import Client
@@ -51,6 +51,10 @@ class Topic(Looking, Keeping):
         if self._topic.key not in self._client.listed:
             self.transport.command("SADD", TOPICS, self.name, key=TOPICS)
             self._client.listed.add(self._topic.key)
+
+    def list_again(self) -> None:
+        self._client.listed.discard(self._topic.key)
+        self._register()
 
     # ---- publishing -----------------------------------------------------------------------
 
@@ -97,7 +101,10 @@ class Topic(Looking, Keeping):
     ) -> list[MessageId]:
         self._register()
         build = partial(topics.publish, self._topic, messages)
-        return (self._client.run_named(build, name)).ids
+        sent = self._client.run_named(build, name)
+        if sent.first:
+            self.list_again()
+        return sent.ids
 
     # ---- subscribing ----------------------------------------------------------------------
 
@@ -172,7 +179,8 @@ class Topic(Looking, Keeping):
     # ---- keeping house --------------------------------------------------------------------
 
     def configure(self, **settings: Any) -> Settings:
-        """Change settings of the topic and of all its subscriptions, those to come included.
+        """Change settings of the topic and of all its subscriptions, those to come included. What was set for
+        one subscription alone stays as it is there.
 
         Beside those of a queue: `peer_timeout` and `retention`. A topic has no shards.
         """
@@ -180,12 +188,28 @@ class Topic(Looking, Keeping):
             raise InvalidArgument("a topic has no shards: all its subscriptions lie on one node")
         if not settings:
             return self.settings()
+        wire = to_wire(settings)
+        before = (self.transport.run(calls.configure(self._topic, {}))).own
+        # The topic last: where this is cut off, whoever does it again finds out what is left to do.
+        done = self._configure_seats(wire, before, set())
         full = super().configure(**settings)
-        for info in self.subscriptions():
-            seat = SeatRef(self._topic, info.seat)
-            wire = (self.transport.run(calls.configure(self._topic, {}))).own
-            self.transport.run(calls.configure(seat, wire))
+        self._configure_seats(wire, before, done)  # those that came meanwhile
         return full
+
+    def _configure_seats(
+        self, wire: dict[str, int | str], before: dict[str, int | str], done: set[str]
+    ) -> set[str]:
+        for info in self.subscriptions():
+            if info.seat in done:
+                continue
+            done.add(info.seat)
+            seat = SeatRef(self._topic, info.seat)
+            has = (self.transport.run(calls.configure(seat, {}))).own
+            # One that differs from the topic's was set for this subscription.
+            same = {name: to for name, to in wire.items() if has.get(name) == before.get(name)}
+            if same:
+                self.transport.run(calls.configure(seat, same))
+        return done
 
     def tend(self) -> float | None:
         """Give up subscriptions nobody has observed for longer than the retention."""
@@ -204,7 +228,8 @@ class Topic(Looking, Keeping):
         for consumer in {info.consumer for info in self.subscriptions()}:
             self.unsubscribe(consumer)
         self.purge()
-        while not self.transport.run(calls.delete(self._topic)):
-            self.purge()
+        # Before it goes: whoever publishes after that finds it new, and lists it.
         self.transport.command("SREM", TOPICS, self.name, key=TOPICS)
         self._client.listed.discard(self._topic.key)
+        while not self.transport.run(calls.delete(self._topic)):
+            self.purge()

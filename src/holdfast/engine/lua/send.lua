@@ -6,9 +6,9 @@
          of the call; else (sender, call) names it, and again = 1 asks for the answer of a call
          that may have been carried out already (memory.lua). 'each ' before the form: these are sends of
          several that travel together; where there is no room for all, the first of them are stored.
-  Reply  ms and seq of the first new id (the rest count up from it, in order), 1 if somebody waits,
-         how many shards the queue has, then position (0-based) and id for each duplicate, position and
-         error for each that was refused
+  Reply  ms and seq of the first new id (the rest count up from it, in order), 1 if somebody waits, and 2 more if
+         nothing was ever sent here before; how many shards the queue has, then position (0-based) and id for each
+         duplicate, position and error for each that was refused
   Errors INVALID, FULL, ANSWERLOST
   Cost   O(messages), O(messages · log delayed) for delayed ones
   Flags  deny-oom                                                                               ]]
@@ -85,7 +85,9 @@ function T.send(keys, args)
   if found then return type(reply) == 'table' and reply or { struct.unpack(HF.ONE, reply) } end
   local each = string.sub(args[4], 1, 5) == 'each '
   if each then args[4] = string.sub(args[4], 6) end
+  local first = q.sent == 0
   reply = send_plain(q, args) or send_any(q, args, each)
+  if first then reply[3] = reply[3] + 2 end
   HF.save(q)
   HF.remember(keys[1], args[1], args[2], reply)
   return reply

@@ -1,7 +1,7 @@
 --[[ send_one: store one message of which nothing is said but what is in its envelope. As send, at half its cost.
   KEYS   queue
   ARGV   sender, call, again (as for send), envelope
-  Reply  packed: ms u48 and seq u32 of its id, 1 if somebody waits u8, how many shards the queue has u16
+  Reply  packed: ms u48 and seq u32 of its id, 1 if somebody waits u8 (as for send), how many shards the queue has u16
   Errors INVALID, FULL, ANSWERLOST
   Cost   O(1)
   Flags  deny-oom
@@ -36,7 +36,7 @@ function T.send_one(keys, args)
   local q = waiting > now and { base = base, waiting = waiting, now = now } or nil
   if q then HF.fit_wake(q) end
   redis.call('RPUSH', base .. READY[level], struct.pack('>I6I4I2c0', ms, seq, 0, envelope))
-  local reply = struct.pack(HF.ONE, ms, seq, q and 1 or 0, settings.shards)
+  local reply = struct.pack(HF.ONE, ms, seq, (q and 1 or 0) + (sent == 0 and 2 or 0), settings.shards)
   if sender ~= '' then
     HF.move_last(base, last, sender, now)
     last = HF.last_of(sender, args[2], reply)
