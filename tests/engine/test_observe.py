@@ -247,6 +247,28 @@ def test_a_shared_subscription_stays_while_one_of_its_peers_is_seen(
     assert topic.subscriptions() == []
 
 
+@pytest.mark.parametrize("retention", [60, None])
+def test_a_peer_of_a_shared_subscription_that_stays_away_is_forgotten(
+    topic: Topic, topic_clock: Clock, retention: float | None
+) -> None:
+    topic.configure(retention=retention)
+    stays = topic.subscribe("a", peer="stays", mode="shared")
+    for n in range(5):
+        topic.subscribe("a", peer=f"goes-{n}", mode="shared")
+    other = topic.subscribe("b", peer="alone")
+    topic_clock.advance(7 * 24 * 3600 if retention is None else retention)
+    stays.observe()
+    other.observe()
+    topic.tend()
+    assert [len(info.peers) for info in topic.subscriptions()] == [6, 1]
+    topic_clock.advance(1)
+    topic.tend()
+    assert [[p.name for p in info.peers] for info in topic.subscriptions()] == [
+        ["stays"],
+        ["alone"],
+    ]
+
+
 def test_what_a_forgotten_last_subscription_had_is_held_until_it_is_too_old_itself(
     topic: Topic, topic_clock: Clock, raw: Raw
 ) -> None:

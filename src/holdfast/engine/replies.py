@@ -35,7 +35,7 @@ BATCH = 1000
 # Bytes of a packed id.
 ID = 10
 # Modes and states of a seat, as in lua/shared/topic.lua.
-_SHARED, _LEAVING = 2, 2
+_SHARED, _LEAVING = 2, 2  # what is leaving or returning is at least _LEAVING
 
 
 class Sent(NamedTuple):
@@ -167,7 +167,7 @@ def subscriptions(reply: list[Any]) -> list[SubscriptionInfo]:
             by_seat.setdefault(seat, []).append(found)
     infos = []
     for raw, mode, state, since, wanted in zip(*[rows[i::5] for i in range(5)], strict=True):
-        if state == _LEAVING:
+        if state >= _LEAVING:
             continue
         seat = raw.decode()
         consumer, peer = names_of(seat)

@@ -230,6 +230,9 @@ class AsyncTopic(AsyncLooking, AsyncKeeping):
         """The topic, its subscriptions and all their messages go."""
         for consumer in {info.consumer for info in await self.subscriptions()}:
             await self.unsubscribe(consumer)
+        # Subscriptions that somebody began to give up are not in that list.
+        while await self.transport.run(topics.tend_topic(self._topic)):
+            pass
         await self.purge()
         # Before it goes: whoever publishes after that finds it new, and lists it.
         await self.transport.command("SREM", TOPICS, self.name, key=TOPICS)

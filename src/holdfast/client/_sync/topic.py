@@ -227,6 +227,9 @@ class Topic(Looking, Keeping):
         """The topic, its subscriptions and all their messages go."""
         for consumer in {info.consumer for info in self.subscriptions()}:
             self.unsubscribe(consumer)
+        # Subscriptions that somebody began to give up are not in that list.
+        while self.transport.run(topics.tend_topic(self._topic)):
+            pass
         self.purge()
         # Before it goes: whoever publishes after that finds it new, and lists it.
         self.transport.command("SREM", TOPICS, self.name, key=TOPICS)

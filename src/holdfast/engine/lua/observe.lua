@@ -10,6 +10,10 @@
 
 function T.observe(keys, args)
   local seat = HF.must_sit_at(keys[1], args[1], args[2], args[6])
+  if seat.state == HF.ARRIVING then
+    -- Who subscribed it did not come back to the end.
+    HF.arrive(HF.open(keys[1]), seat)
+  end
   local q = HF.open(keys[1] .. seat.tail)
   redis.call('ZADD', keys[1] .. K.seen, q.now, args[2])
   -- A peer may go for good: what it holds must come back without it.

@@ -12,7 +12,7 @@
 local function takers_of(t)
   local list, of, several, tails = {}, {}, {}, {}
   for _, seat in ipairs(HF.seats(t.base)) do
-    if seat.state == HF.ACTIVE then
+    if seat.state == HF.ACTIVE or seat.state == HF.RETURNING then
       list[#list + 1] = seat
       of[seat.consumer] = (of[seat.consumer] or 0) + 1
     end

@@ -9,32 +9,11 @@
 -- A consumer has one mode: peers that share a seat and peers with their own would get different things.
 local function check_mode(seats, consumer, mode)
   for _, seat in ipairs(seats) do
-    if seat.consumer == consumer and seat.state ~= HF.LEAVING and seat.mode ~= mode then
+    if seat.consumer == consumer and seat.state < HF.LEAVING and seat.mode ~= mode then
       local is = seat.mode == HF.SHARED and 'shared' or 'broadcast'
       error({ err = 'INVALID this consumer is subscribed in ' .. is .. ' mode; unsubscribe it first, or use another consumer id' })
     end
   end
-end
-
-local function wanted(t, seat)
-  local oldest = t.settings.retention_ms > 0 and t.now - t.settings.retention_ms or 0
-  return function(r)
-    if struct.unpack('>I6', r) < oldest then return false end
-    return HF.matches(seat.filter, HF.attributes(r))
-  end
-end
-
--- The seat to which held messages are on their way, if there is one.
-local function heir(seats)
-  for _, seat in ipairs(seats) do if seat.state == HF.ARRIVING then return seat end end
-end
-
--- Move a piece; true when the topic holds nothing more, and the seat is active from then on.
-local function arrive(t, seat)
-  if HF.move(t, HF.open(t.base .. seat.tail), wanted(t, seat)) then return false end
-  seat.state = HF.ACTIVE
-  HF.keep_seat(t.base, seat)
-  return true
 end
 
 function T.subscribe(keys, args)
@@ -49,9 +28,9 @@ function T.subscribe(keys, args)
   check_mode(seats, consumer, mode)
 
   local tail = mode == HF.SHARED and consumer or peer
-  local first = heir(seats)
-  if first and first.tail ~= tail then
-    arrive(t, first)
+  local first = HF.unfinished(seats)
+  if first and (first.tail ~= tail or first.state == HF.RETURNING) then
+    HF.go_on(t, first)
     return 0
   end
   local seat = { tail = tail, mode = mode, state = HF.ARRIVING, since = t.now, filter = args[4], consumer = consumer }
@@ -77,5 +56,5 @@ function T.subscribe(keys, args)
     HF.save(q)
   end
   -- Also if it is active: the topic may hold a part of its messages, after an unsubscribe that was cut off.
-  return arrive(t, seat) and 1 or 0
+  return HF.arrive(t, seat) and 1 or 0
 end

@@ -29,8 +29,8 @@ function T.unsubscribe(keys, args)
   end
   if #mine == 0 then return -1 end
   local seat = mine[1]
-  if peer and seat.mode == HF.SHARED then
-    if seat.state ~= HF.LEAVING and not redis.call('ZSCORE', t.base .. K.seen, peer) then return -1 end
+  if peer and seat.mode == HF.SHARED and seat.state < HF.LEAVING then
+    if not redis.call('ZSCORE', t.base .. K.seen, peer) then return -1 end
     if others_share(t, consumer, peer) then return 1 end
     -- It was the last, and must be found again by the next call.
     redis.call('ZADD', t.base .. K.seen, t.now, peer)

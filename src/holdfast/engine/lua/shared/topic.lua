@@ -10,10 +10,13 @@
     takers   id → how many of them still have it; the last to let go takes the envelope away
 
   A seat is *arriving* while what the topic held is being moved to it, a piece per call, and *leaving*
-  while it is being emptied: in neither state does it get new messages.                         ]]
+  while it is being emptied: in neither state does it get new messages. The topic's last one is *returning* while its
+  messages go back to the topic; it gets new ones to the end, and gives none out. Whoever began with one of these
+  may never come back: the next who subscribes, tends or observes goes on with it, before anything else, so that
+  messages stay in their order.                                                                  ]]
 
 HF.BROADCAST, HF.SHARED = 1, 2
-HF.ACTIVE, HF.ARRIVING, HF.LEAVING = 0, 1, 2
+HF.ACTIVE, HF.ARRIVING, HF.LEAVING, HF.RETURNING = 0, 1, 2, 3
 
 -- As HF.open, of a topic itself: what it holds for subscribers to come ends with its retention.
 function HF.open_topic(base)
@@ -50,7 +53,7 @@ function HF.seat_of(base, consumer, peer)
   for _, tail in ipairs({ consumer, peer }) do
     local value = redis.call('HGET', base .. K.seats, tail)
     local seat = value and HF.unpack_seat(tail, value)
-    if seat and seat.state ~= HF.LEAVING then return seat end
+    if seat and seat.state < HF.LEAVING then return seat end
   end
 end
 
@@ -173,17 +176,18 @@ function HF.fill(q, list, where, from, step)
 end
 
 -- Move up to 1,000 messages of `from` to `to`, both of one topic, in order; true if something was moved
--- or dropped. `wanted(record)` says which to keep; the others are gone.
+-- or dropped. `wanted(record)` says which to keep, and whether it is too old; the others are gone.
 local STEP, LOOK = 1000, 10000
 
-local function split(from, records, wanted)
+local function split(from, records, wanted, dead)
   if not wanted then return records end
   local kept, unwanted = {}, {}
   local whole = {}
   for i = 1, #records do whole[i] = records[i] end
   HF.fill(from, whole, HF.in_record)
   for i, r in ipairs(records) do
-    local list = wanted(whole[i]) and kept or unwanted
+    local wants, old = wanted(whole[i])
+    local list = wants and (dead or not old) and kept or unwanted
     list[#list + 1] = r
   end
   from.dropped = from.dropped + #unwanted
@@ -267,12 +271,19 @@ function moves.reserved(from)
   return r ~= nil
 end
 
-function moves.dead(from, to)
+function moves.dead(from, to, wanted)
   local ids, values = HF.dead_get(from, redis.call('ZRANGE', from.base .. K.died, 0, STEP - 1))
   if #ids == 0 then return false end
   HF.fit(to, {})
-  for _, r in ipairs(HF.dead_records(values)) do HF.mark_kinds(to, r) end
-  HF.rebury(to, ids, values)
+  local mine, kept, records = {}, {}, split(from, HF.dead_records(values), wanted, true)
+  local at = {}
+  for i, id in ipairs(ids) do at[id] = values[i] end
+  for i, r in ipairs(records) do
+    mine[i] = string.sub(r, 1, 10)
+    kept[i] = at[mine[i]]
+    HF.mark_kinds(to, r)
+  end
+  HF.rebury(to, mine, kept)
   HF.dead_drop(from, ids)
   return true
 end
@@ -313,6 +324,35 @@ function HF.drop_seat(base, seat)
   end
 end
 
+-- What a new seat takes of what the topic held: messages that are not too old, and dead letters however old.
+local function wanted(t, seat)
+  local oldest = t.settings.retention_ms > 0 and t.now - t.settings.retention_ms or 0
+  return function(r)
+    return HF.matches(seat.filter, HF.attributes(r)), struct.unpack('>I6', r) < oldest
+  end
+end
+
+-- Move a piece to a seat that is arriving; true when the topic holds nothing more, and the seat is active from
+-- then on.
+function HF.arrive(t, seat)
+  if HF.move(t, HF.open(t.base .. seat.tail), wanted(t, seat)) then return false end
+  seat.state = HF.ACTIVE
+  HF.keep_seat(t.base, seat)
+  return true
+end
+
+-- The seat with which somebody began and did not end, if there is one: arriving or returning.
+function HF.unfinished(seats)
+  for _, seat in ipairs(seats) do
+    if seat.state == HF.ARRIVING or seat.state == HF.RETURNING then return seat end
+  end
+end
+
+-- Go on with it, by a piece.
+function HF.go_on(t, seat)
+  if seat.state == HF.ARRIVING then HF.arrive(t, seat) else HF.leave(t, seat) end
+end
+
 -- A seat whose consumer is done with it, a piece per call; true when it is gone. While others are there it
 -- is emptied; the last one's messages go back to the topic, which holds them for whoever comes next,
 -- and it gets new ones to the end, so that their order stays.
@@ -327,6 +367,12 @@ function HF.leave(t, seat)
       HF.keep_seat(t.base, seat)
     end
     return HF.clear_seat(t.base, seat)
+  end
+  -- What has not come yet comes first: it is younger than what has, and would be the older one at the topic.
+  if seat.state == HF.ARRIVING and not HF.arrive(t, seat) then return false, 0 end
+  if seat.state ~= HF.RETURNING then
+    seat.state = HF.RETURNING
+    HF.keep_seat(t.base, seat)
   end
   if HF.move(HF.open(t.base .. seat.tail), t) then return false, 0 end
   HF.drop_seat(t.base, seat)
