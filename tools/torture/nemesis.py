@@ -280,38 +280,31 @@ def step_clock(n: Nemesis) -> None:
 def kill_front(n: Nemesis) -> None:
     """The server's doors, and the worker, with whatever they have in hand."""
     assert n.front is not None
-    for _ in range(2):
-        n.says("kill -9 of the doors")
-        n.front.kill_doors()
-        n.hold(0, 1)
-        n.front.open_doors()
-        n.says("kill -9 of the worker")
-        n.front.replace_worker()
-        n.crew.flow(3)
+    n.says("kill -9 of the doors")
+    n.front.kill_doors()
+    n.hold(0, 1)
+    n.front.open_doors()
+    n.crew.flow(3)
+    n.says("kill -9 of the worker")
+    n.front.replace_worker()
+    n.crew.flow(3)
 
 
 def _kill_consumers(n: Nemesis, how: str) -> None:
+    """Each when it has worked on some of what it took, and has some of it left."""
     place = "killed"
-
-    def start(k: int) -> subprocess.Popen[bytes]:
-        notes = str(n.folder / "history" / f"consumer-{k}.jsonl")
-        command = [sys.executable, "-m", "tools.torture.consumer", n.crew.options.url, place]
-        return subprocess.Popen([*command, place, notes, how])
-
-    consumer = start(0)
-    try:
-        for k in range(1, 5):
-            n.crew.flow(20)
-            n.hold(0.5, 1.5)
+    module = [sys.executable, "-m", "tools.torture.consumer"]
+    for k in range(4):
+        n.crew.flow(20)
+        notes = n.folder / "history" / f"consumer-{k}.jsonl"
+        consumer = subprocess.Popen([*module, n.crew.options.url, place, place, str(notes), how])
+        try:
+            wait_until(lambda: notes.exists() and notes.read_bytes().count(b"\n") >= 3, 30, "work")  # noqa: B023
+            n.hold(0, 0.3)
             n.says("kill -9 of a consumer")
+        finally:
             consumer.kill()
             consumer.wait()
-            consumer = start(k)
-        # Whoever takes the rest is as good as the others were bad.
-        n.crew.flow(5)
-    finally:
-        consumer.kill()
-        consumer.wait()
 
 
 def kill_consumers(n: Nemesis) -> None:
