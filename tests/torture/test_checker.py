@@ -110,6 +110,10 @@ def test_a_message_that_is_still_ready_is_stuck_though_somebody_saw_it() -> None
     assert check([*sound()[:3], event(9, "left", text="dead")]).good
 
 
+def test_what_is_found_in_the_queue_and_nobody_sent_is_unexpected() -> None:
+    assert check([*sound(), event(9, "left", body="?", text="dead")]).found == {"unexpected": 1}
+
+
 def test_a_server_may_forget_its_last_second_and_no_more() -> None:
     stored = sound()[:2]
     assert check([*stored, Event(2.5, "fault")], Rules(forgets=1)).forgotten == 1

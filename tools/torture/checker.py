@@ -5,7 +5,7 @@ are fine, and it counts for nothing here, unless its message comes out twice und
 
     lost         stored for sure; nobody ever had it, and it is not in the queue either
     stuck        still in the queue when all is healed and drained; or dead, and seen by nobody
-    unexpected   came out, and was never sent
+    unexpected   came out, or is there at the end, and was never sent
     doubled      one send, two messages
     returned     came out again after its ack was confirmed
     holders      two had it at a time, each within its lease; or two deliveries of it were both acked
@@ -159,11 +159,11 @@ class _Place:
         for body, state in self._left.items():
             if state != "dead" and (body in seen or body not in self._stored):
                 verdict.blame("stuck", f"{self._name}: {body} is still {state}")
-        for body in seen:
+        for body in seen.keys() | self._left.keys():
             if body not in self._offered:
                 verdict.blame("unexpected", f"{self._name}: {body!r}")
         for body, ids in self._ids.items():
-            if len(ids) > 1:
+            if len(ids) > 1 and body in self._offered:
                 verdict.blame("doubled", f"{self._name}: {body} as {' and '.join(sorted(ids))}")
         self._judge_holders(verdict)
         self._judge_order(verdict)
