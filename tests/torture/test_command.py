@@ -59,7 +59,8 @@ def test_words_choose_scenarios() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--only", "nothing"], ["--seeds", "0"], ["--only", "kill", "--write"]]
+    "arguments",
+    [["--only", "nothing"], ["--seeds", "0"], ["--only", "kill", "--write"], ["--bare", "--write"]],
 )
 def test_a_call_that_makes_no_sense_ends_with_2(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
@@ -127,11 +128,13 @@ def test_a_control_that_was_not_caught_is_told() -> None:
     ) == ("**caught in 1 of 2**")
 
 
-def test_what_was_forgotten_as_promised_is_told_too() -> None:
+def test_what_was_forgotten_or_not_judged_is_told_too() -> None:
     fast = scenarios.named("single.power-fast")
     assert proof.result(fast, [Outcome(fast.name, 1, True, forgotten=4)]) == (
-        "held; 4 of the last seconds forgotten"
+        "held; 4 lost within 3 s before a cut, as may be "
+        "(not judged: doubled, returned, holders, disorder, silence)"
     )
+    assert proof.result(KILL, [Outcome(KILL.name, 1, True)]) == "held"
     assert proof.result(KILL, [Outcome(KILL.name, 1, False, broken="no end")]) == (
         "**no verdict in 1 runs**"
     )

@@ -54,6 +54,12 @@ class Rules:
     forgets: float = 0.0
     silence: float | None = None
 
+    @property
+    def unjudged(self) -> list[str]:
+        """Kinds that cannot be found here, whatever happens."""
+        away = self.excused | ({"silence"} if self.silence is None else set())
+        return [kind for kind in KINDS if kind in away]
+
 
 @dataclass
 class Verdict:

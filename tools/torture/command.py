@@ -167,6 +167,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--seeds and --jobs must be at least 1")
     if given.write and len(scenarios) < len(_EVERY):
         parser.error("--write is for all scenarios: a table of some would look like one of all")
+    if given.write and given.bare:
+        parser.error("--write is for whole runs: --bare leaves out doors and worker")
     told = Console(stderr=given.json)
     if given.list:
         table = Table("scenario", "fault", "promise", box=None)

@@ -17,8 +17,9 @@ _HEAD = """\
 # Proof
 
 What [guarantees](guarantees.md) promises, tested by breaking things: each line is a real fault, done to
-real servers while every way of sending and taking is in use, both doors and a worker in front.
-Afterwards one checker goes through what everybody wrote down.
+real servers while every way of sending and taking is in use, both doors and a worker in front (only
+where consumers are killed, those are alone). Afterwards one checker goes through what everybody wrote
+down.
 
 This page is written by `make torture SEEDS=20 WRITE=1`, and by nothing else.
 
@@ -45,6 +46,9 @@ at least once. What the checker looks for:
 | hung | a call that did not come back |
 | foreign | an error that is no HoldfastError, or a traceback in a log |
 | silence | a producer went unserved for two seconds longer than the raw probe |
+
+*Not judged* are kinds that a line does not look at, because nothing promises them under that fault, or
+because it has no failover to compare with.
 
 A control breaks a rule on purpose, and is caught when the checker found the loss: a checker that finds
 nothing there proves nothing anywhere.
@@ -109,10 +113,13 @@ def result(scenario: Scenario, outcomes: Sequence[Outcome]) -> str:
     found = {kind: sum(o.found.get(kind, 0) for o in outcomes) for kind in KINDS}
     told = [f"{kind} {n}" for kind, n in found.items() if n]
     told += [f"no verdict in {broken} runs"] if broken else []
-    if told:
-        return f"**{', '.join(told)}**"
     forgotten = sum(o.forgotten for o in outcomes)
-    return f"held; {forgotten} of the last seconds forgotten" if forgotten else "held"
+    held = f"**{', '.join(told)}**" if told else "held"
+    if forgotten:
+        held += f"; {forgotten} lost within {scenario.rules.forgets:g} s before a cut, as may be"
+    if unjudged := scenario.rules.unjudged:
+        held += f" (not judged: {', '.join(unjudged)})"
+    return held
 
 
 def write(outcomes: Sequence[Outcome], scenarios: Sequence[Scenario], day: date) -> None:
