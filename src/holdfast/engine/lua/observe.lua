@@ -12,7 +12,7 @@ function T.observe(keys, args)
   local seat = HF.must_sit_at(keys[1], args[1], args[2], args[6])
   if seat.state == HF.ARRIVING then
     -- Who subscribed it did not come back to the end.
-    HF.arrive(HF.open(keys[1]), seat)
+    HF.arrive(HF.open_topic(keys[1]), seat)
   end
   local q = HF.open(keys[1] .. seat.tail)
   redis.call('ZADD', keys[1] .. K.seen, q.now, args[2])
