@@ -25,13 +25,15 @@ class Silent:
         self.port: int = listener.getsockname()[1]
         self.url = f"redis://127.0.0.1:{self.port}"
 
-    def wait_for_somebody(self) -> None:
-        select.select([self._listener], [], [], 10)
-
-    def was_cut_off(self) -> bool:
-        """Read to the end. Did the sender break the connection off, or send all that it still had?"""
+    def wait_for_something(self) -> socket.socket:
+        """Somebody has connected and begun to send."""
         accepted, _ = self._listener.accept()
-        with accepted:
+        select.select([accepted], [], [], 10)
+        return accepted
+
+    def was_cut_off(self, accepted: socket.socket | None = None) -> bool:
+        """Read to the end. Did the sender break the connection off, or send all that it still had?"""
+        with self.wait_for_something() if accepted is None else accepted as accepted:
             accepted.settimeout(20)
             try:
                 while accepted.recv(1 << 20):
@@ -65,8 +67,8 @@ async def test_neither_does_one_of_the_asynchronous_client(silent: Silent) -> No
 async def test_nor_does_a_send_that_was_cancelled(silent: Silent) -> None:
     node = AsyncNode(parse(silent.url), "127.0.0.1", silent.port, 10)
     task = asyncio.create_task(node.command("SET", "x", LARGE))
-    await asyncio.to_thread(silent.wait_for_somebody)
+    accepted = await asyncio.to_thread(silent.wait_for_something)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert await asyncio.to_thread(silent.was_cut_off)
+    assert await asyncio.to_thread(silent.was_cut_off, accepted)

@@ -14,6 +14,7 @@ from holdfast import Client, InvalidArgument, NoSuchSubscription, Outgoing, Topi
 from holdfast.engine import topics
 from holdfast.engine.keys import TopicRef
 from holdfast.message import utc
+from holdfast.settings import AS_SET
 from tests.clock import Clock
 from tests.conftest import Servers, Setting
 from tests.engine.look import bodies, counts, numbered
@@ -153,7 +154,7 @@ def test_who_waits_is_told_to_be_seen_again_in_time(topic: Topic, topic_clock: C
     topic.configure(peer_timeout=8)
     seat = topic.subscribe("a", peer="p")
     [ref] = seat.refs()
-    look = partial(topics.observe, TopicRef(topic.name), "a", "p", ref, 1, None)
+    look = partial(topics.observe, TopicRef(topic.name), "a", "p", ref, 1, AS_SET)
     attend = partial(topics.attend, TopicRef(topic.name), "a", "p", ref)
     # Who does not wait need not come back.
     assert topic.transport.run(look(0)).next_ms == -1

@@ -66,7 +66,9 @@ class _Abrupt:
     async def disconnect(self: Any, *args: Any, **options: Any) -> None:
         writer = self._writer
         if writer is not None:
-            forget_unsent(writer.get_extra_info("socket"))
+            line = writer.get_extra_info("socket")
+            if line is not None:  # else it is closed already
+                forget_unsent(line)
             writer.transport.abort()  # or it would go on to send what it holds itself
         await super().disconnect(*args, **options)  # type: ignore[misc]
 
