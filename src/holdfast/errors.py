@@ -6,6 +6,7 @@
     │   ├── AnswerLost           the call was sent, its answer never came, and repeating is not safe
     │   ├── NotReplicated        written, but too few replicas confirmed it
     │   ├── QueueFull            the queue is at its max_length
+    │   ├── Resharded            this shard is none of the queue's any more; its clients send to another
     │   ├── ServerFull           the server is out of memory
     │   ├── ServerBusy           the Holdfast server has as many connections or bytes in hand as it may
     │   └── ResultTimeout        a task has not ended in the time one was ready to wait
@@ -54,6 +55,7 @@ __all__ = [
     "QueueFull",
     "Refused",
     "ReservationLost",
+    "Resharded",
     "ResultTimeout",
     "ServerBusy",
     "ServerFull",
@@ -110,6 +112,18 @@ class QueueFull(TryAgain):
     code = "FULL"
     grpc_status = "RESOURCE_EXHAUSTED"
     http_status = 429
+
+
+class Resharded(TryAgain):
+    """`shards`: how many the queue has."""
+
+    code = "RESHARDED"
+    grpc_status = "ABORTED"
+    http_status = 409
+
+    @property
+    def shards(self) -> int:
+        return int(str(self).partition(" ")[0])
 
 
 class ServerFull(TryAgain):
@@ -244,6 +258,7 @@ _BY_WORD: dict[str, type[HoldfastError]] = {
     for cls in (
         AnswerLost,
         QueueFull,
+        Resharded,
         InvalidArgument,
         NoSuchQueue,
         NoSuchMessage,

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
+import holdfast
 from holdfast import Client, InvalidArgument, Outgoing, Queue
 from holdfast.client._sync import receiving
-from holdfast.message import parse_id
+from holdfast.engine import calls
+from holdfast.engine.keys import QueueRef
+from holdfast.errors import Resharded
+from holdfast.message import parse_id, plain_envelope
 from tests.clock import Clock
 from tests.engine.look import assert_each_in_one_state, bodies, counts, drain, numbered
 from tests.raw import Raw
@@ -192,3 +198,154 @@ def test_every_verb_reaches_all_shards(q: Queue, clock: Clock) -> None:
 def test_messages_in_several_shards_carry_their_priorities(q: Queue, clock: Clock) -> None:
     q.send_many([Outgoing(b"%d" % p, priority=p) for p in (1, 9, 5)])
     assert bodies(drain(q)) == [b"9", b"5", b"1"]
+
+
+@pytest.fixture
+def stale(hf: Client, q: Queue) -> Iterator[Queue]:
+    """The queue as another client knows it, which is not told of what happens from now on."""
+    with holdfast.connect(hf.url, check="off") as other:
+        stale = other.queue(q.name)
+        stale.stats()
+        yield stale
+
+
+def all_bodies(hf: Client, q: Queue) -> list[bytes]:
+    """What somebody gets who knows nothing yet."""
+    with holdfast.connect(hf.url, check="off") as fresh:
+        queue = fresh.queue(q.name)
+        got: list[bytes] = []
+        while part := queue.receive_many(100):
+            got += bodies(part)
+        return sorted(got)
+
+
+def test_what_is_sent_to_a_shard_that_was_given_up_goes_to_another(
+    hf: Client, q: Queue, stale: Queue
+) -> None:
+    q.configure(shards=1)
+    for body in numbered(4):
+        stale.send(body)
+    assert all_bodies(hf, q) == numbered(4)
+
+
+def test_a_batch_sent_to_shards_that_were_given_up_goes_to_others(
+    hf: Client, q: Queue, stale: Queue
+) -> None:
+    q.configure(shards=2)
+    sent = [Outgoing(body, group=body.decode()) for body in numbered(30)]
+    ids = stale.send_many(sent)
+    assert {shard_of(i) for i in ids} == {0, 1}
+    assert all_bodies(hf, q) == sorted(numbered(30))
+    assert len(stale.refs()) == 2
+
+
+async def test_sends_that_travel_together_do_too(hf: Client, q: Queue) -> None:
+    async with holdfast.connect_async(hf.url, check="off") as other:
+        stale = other.queue(q.name)
+        await stale.stats()
+        q.configure(shards=1)
+        sends = [stale.send(b, group=b.decode()) for b in numbered(30)]
+        ids = await asyncio.gather(*sends)
+    assert {shard_of(i) for i in ids} == {0}
+    assert all_bodies(hf, q) == sorted(numbered(30))
+
+
+def test_a_queue_that_was_deleted_has_no_shards_but_the_first(
+    hf: Client, q: Queue, stale: Queue
+) -> None:
+    q.delete()
+    stale.receive(wait=0.01)
+    for body in numbered(4):
+        stale.send(body)
+    assert all_bodies(hf, q) == numbered(4)
+
+
+def test_delete_reaches_shards_that_others_have_added(hf: Client, q: Queue, stale: Queue) -> None:
+    q.configure(shards=5)
+    ids = [q.send(body) for body in numbered(10)]
+    assert max(map(shard_of, ids)) == 4
+    stale.delete()
+    q.configure(shards=5)
+    assert all_bodies(hf, q) == []
+
+
+def test_who_does_not_know_of_new_shards_purges_and_pauses_them_too(
+    hf: Client, q: Queue, stale: Queue
+) -> None:
+    q.configure(shards=5)
+    for body in numbered(10):
+        q.send(body)
+    stale.pause()
+    assert all_bodies(hf, q) == []
+    assert stale.purge() == 10
+
+
+def test_a_shard_that_was_given_up_and_comes_back_takes_messages(hf: Client, q: Queue) -> None:
+    q.configure(shards=1)
+    q.configure(shards=3)
+    ids = [q.send(body) for body in numbered(9)]
+    assert Counter(map(shard_of, ids)) == {0: 3, 1: 3, 2: 3}
+    assert all_bodies(hf, q) == numbered(9)
+
+
+def test_so_it_does_after_the_queue_was_deleted_in_between(hf: Client, q: Queue) -> None:
+    q.configure(shards=1)
+    q.delete()
+    q.configure(shards=3)
+    assert {shard_of(q.send(body)) for body in numbered(9)} == {0, 1, 2}
+
+
+def test_who_cannot_give_a_shard_up_leaves_it_open(hf: Client, q: Queue, clock: Clock) -> None:
+    q.configure(lease=7)
+    ids = [q.send(body) for body in numbered(9)]
+    with pytest.raises(InvalidArgument, match="cannot shrink"):
+        q.configure(shards=1)
+    ids += [q.send(body) for body in numbered(9, 10)]
+    assert Counter(map(shard_of, ids)) == {0: 6, 1: 6, 2: 6}
+    assert [q.settings().shards, q.settings().lease] == [3, 7]
+
+
+def test_an_earlier_change_never_overwrites_a_later_one(hf: Client, q: Queue) -> None:
+    """Two who change the number of shards at the same time, one of them slow."""
+    run, first = q.transport.run, q.refs()[0]
+    slow = run(calls.configure(first, {"edition": 0})).own | {"shards": 1}
+    q.configure(shards=4)
+    for shard in (1, 2):
+        run(calls.configure(QueueRef(q.name, shard), slow))
+    assert run(calls.configure(first, slow)).settings.shards == 4
+    assert {shard_of(q.send(body)) for body in numbered(8)} == {0, 1, 2, 3}
+
+
+def test_a_change_that_stopped_half_way_loses_nothing(hf: Client, q: Queue) -> None:
+    """It told the last shard that it goes, and died."""
+    begun = q.transport.run(calls.configure(q.refs()[0], {"edition": 0})).own
+    q.transport.run(calls.configure(q.refs()[2], begun | {"shards": 2}))
+    for body in numbered(9):
+        q.send(body)
+    assert all_bodies(hf, q) == numbered(9)
+    q.purge()
+    q.configure(shards=3)
+    assert {shard_of(q.send(body)) for body in numbered(9)} == {0, 1, 2}
+
+
+def test_clients_of_earlier_releases_hear_of_it_as_an_error(q: Queue) -> None:
+    q.configure(shards=1)
+    gone = QueueRef(q.name, 2)
+    for call in (
+        calls.send_one(gone, plain_envelope(b"x"), "anne", 1),
+        calls.send_plain(gone, [b"x"], "anne", 2),
+    ):
+        with pytest.raises(Resharded, match="1 is how many shards the queue has") as told:
+            q.transport.run(call)
+        assert told.value.shards == 1
+    assert q.transport.run(calls.stats(gone)).total == 0
+
+
+def test_a_repeated_send_is_answered_by_the_shard_that_knows_it(q: Queue) -> None:
+    """Also when that shard has been given up since: it is not sent a second time."""
+    call = calls.send_one(q.refs()[2], plain_envelope(b"x"), "anne", 1)
+    sent = q.transport.run(call)
+    drained = drain(q)
+    q.ack_many(drained)
+    q.configure(shards=1)
+    assert q.transport.run(call.again()) == sent._replace(shards=3)

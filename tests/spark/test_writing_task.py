@@ -179,6 +179,28 @@ def test_the_next_batch_of_a_query_starts_anew_and_the_last_is_over(
     assert bodies(q) == ["same", "same"]
 
 
+def test_shards_may_be_given_up_while_a_task_writes(server_url: str, q: Queue) -> None:
+    q.configure(shards=4)
+    rows: list[Row] = [
+        {"body": f"row {i}", "group": f"g{i % 7}" if i % 2 else None} for i in range(60)
+    ]
+    gone = 0
+
+    def interrupted() -> Iterator[pa.RecordBatch]:
+        nonlocal gone
+        for i, batch in enumerate(batches(rows, 4)):
+            if i == 6:
+                gone = q.purge()
+                q.configure(shards=1)
+            yield batch
+
+    task(server_url, q.name).write(interrupted(), NAME)
+    assert 0 < gone < 60
+    stats = q.stats()
+    assert stats.ready == 60 - gone
+    assert len(q.refs()) == 1
+
+
 def test_shards_may_be_added_between_attempts(server_url: str, q: Queue) -> None:
     rows = [f"row {i}" for i in range(30)]
     writer = task(server_url, q.name)

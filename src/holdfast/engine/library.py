@@ -112,7 +112,8 @@ def _table(entries: dict[str, str | int]) -> str:
 def source() -> str:
     """The whole library, ready for FUNCTION LOAD. Raises LibraryError where a file breaks a rule."""
     suffixes: dict[str, str | int] = {name: entry[0] for name, entry in keys.CATALOGUE.items()}
-    defaults = msgspec.to_builtins(settings.WireSettings())
+    # `edition` is kept with the settings, and is none that users set: see configure.lua.
+    defaults = {**msgspec.to_builtins(settings.WireSettings()), "edition": 0}
     parts = [
         "local HF, T = {}, {}",
         f"local K = {_table(suffixes)}",

@@ -16,7 +16,7 @@ import holdfast
 from holdfast.engine import calls, ledger
 from holdfast.engine.keys import QueueRef
 from holdfast.engine.ledger import Ledger
-from holdfast.errors import InvalidArgument, Unavailable
+from holdfast.errors import InvalidArgument, Resharded, Unavailable
 from holdfast.spark.rows import NOTHING, Rows
 
 # A call holds the server while it runs: no more than so much of it, whatever batchSize says.
@@ -27,7 +27,7 @@ _PAGE = 100
 class _Shard:
     """What waits for one shard, by columns; `known`: how many entries of its ledger are in `_done`."""
 
-    __slots__ = ("digests", "envelopes", "known", "ref", "said")
+    __slots__ = ("digests", "envelopes", "homes", "known", "ref", "said")
 
     def __init__(self, ref: QueueRef) -> None:
         self.ref = ref
@@ -35,6 +35,7 @@ class _Shard:
         self.digests: list[bytes] = []
         self.envelopes: list[bytes] = []
         self.said: list[tuple[str, str]] = []
+        self.homes: list[str] = []
 
     def first(self, most: int) -> int:
         """How many rows the next call takes."""
@@ -44,7 +45,7 @@ class _Shard:
         return max(bisect(list(accumulate(sizes)), _CALL_BYTES), 1)
 
     def drop(self, n: int) -> None:
-        del self.digests[:n], self.envelopes[:n], self.said[:n]
+        del self.digests[:n], self.envelopes[:n], self.said[:n], self.homes[:n]
 
 
 class Target:
@@ -61,6 +62,8 @@ class Target:
             # This process may know it from another job, long ago; a shard that is gone takes nothing.
             place.refresh()
         self._shards: list[_Shard] = []
+        # How many of them take rows.
+        self._open = 0
         self._grow(len(place.refs()))
 
     def take(self, rows: Rows) -> None:
@@ -74,6 +77,7 @@ class Target:
             only.digests += rows.digests
             only.envelopes += rows.envelopes
             only.said += said
+            only.homes += rows.homes or [""] * len(rows.digests)
         else:
             homes = rows.homes or [""] * len(rows.digests)
             for row in zip(rows.digests, rows.envelopes, said, homes, strict=True):
@@ -84,13 +88,16 @@ class Target:
         self._send(1)
 
     def _sort_in(self, digest: bytes, envelope: bytes, said: tuple[str, str], home: str) -> None:
-        if self._met(digest):
-            return
+        if not self._met(digest):
+            self._put(digest, envelope, said, home)
+
+    def _put(self, digest: bytes, envelope: bytes, said: tuple[str, str], home: str) -> None:
         at = crc32(home.encode()) if home else int.from_bytes(digest[:4], "big")
-        shard = self._shards[at % len(self._shards)]
+        shard = self._shards[at % self._open]
         shard.digests.append(digest)
         shard.envelopes.append(envelope)
         shard.said.append(said)
+        shard.homes.append(home)
 
     def _met(self, digest: bytes) -> bool:
         """Was this row sent by an earlier attempt? Each row of an entry answers for one only."""
@@ -106,30 +113,46 @@ class Target:
 
     def _send(self, least: int) -> None:
         """Send while a shard has at least so many rows waiting."""
-        for shard in list(self._shards):
-            while len(shard.envelopes) >= least:
-                n = shard.first(self._batch)
-                said = shard.said[:n]
-                call = ledger.send(
-                    shard.ref,
-                    self._ledger,
-                    shard.known,
-                    shard.digests[:n],
-                    shard.envelopes[:n],
-                    None if said.count(NOTHING) == n else said,
-                )
-                outcome = self._transport.run(call)
-                if not outcome.done:
-                    self._meet_others(shard, outcome.entries)
-                    continue
-                shard.known = outcome.entries
-                shard.drop(n)
-                self.duplicates += outcome.duplicates
-                if shard.ref.shard and outcome.somebody_waits:
-                    self._transport.run(calls.wake(self._shards[0].ref))
-                if outcome.first:
-                    self._place.list_again()
-                self._grow(outcome.shards)
+        while full := [shard for shard in self._shards if len(shard.envelopes) >= least]:
+            for shard in full:
+                while len(shard.envelopes) >= least:
+                    self._send_some(shard)
+
+    def _send_some(self, shard: _Shard) -> None:
+        n = shard.first(self._batch)
+        said = shard.said[:n]
+        call = ledger.send(
+            shard.ref,
+            self._ledger,
+            shard.known,
+            shard.digests[:n],
+            shard.envelopes[:n],
+            None if said.count(NOTHING) == n else said,
+        )
+        try:
+            outcome = self._transport.run(call)
+        except Resharded as error:
+            self._leave(shard, error.shards)
+            return
+        if not outcome.done:
+            self._meet_others(shard, outcome.entries)
+            return
+        shard.known = outcome.entries
+        shard.drop(n)
+        self.duplicates += outcome.duplicates
+        if shard.ref.shard and outcome.somebody_waits:
+            self._transport.run(calls.wake(self._shards[0].ref))
+        if outcome.first:
+            self._place.list_again()
+        self._grow(outcome.shards)
+
+    def _leave(self, shard: _Shard, n: int) -> None:
+        """The queue has given this shard up, and has `n`: what waits for it goes to those."""
+        self._open = n
+        waiting = list(zip(shard.digests, shard.envelopes, shard.said, shard.homes, strict=True))
+        shard.drop(len(waiting))
+        for row in waiting:
+            self._put(*row)
 
     def _meet_others(self, shard: _Shard, entries: int) -> None:
         """There are entries that we did not write, or did and never heard so. Rows that are in them are
@@ -141,13 +164,14 @@ class Target:
                 "task, it will send again what is missing"
             )
         self._read(shard)
-        waiting = list(zip(shard.digests, shard.envelopes, shard.said, strict=True))
+        waiting = list(zip(shard.digests, shard.envelopes, shard.said, shard.homes, strict=True))
         shard.drop(len(waiting))
-        for digest, envelope, said in waiting:
+        for digest, envelope, said, home in waiting:
             if not self._met(digest):
                 shard.digests.append(digest)
                 shard.envelopes.append(envelope)
                 shard.said.append(said)
+                shard.homes.append(home)
 
     def _read(self, shard: _Shard) -> None:
         """Take further entries of the shard's ledger into account."""
@@ -175,7 +199,8 @@ class Target:
         return int(self._transport.command("LINDEX", key, 0, key=key) or -1)
 
     def _grow(self, n: int) -> None:
-        """To as many shards as the queue has; never fewer: rows may wait for those that went."""
+        """To as many shards as the queue has; not to fewer, before one says that it is none any more."""
+        self._open = max(self._open, n)
         for i in range(len(self._shards), n):
             shard = _Shard(self._place.refs()[0] if i == 0 else QueueRef(self._place.name, i))
             self._read(shard)

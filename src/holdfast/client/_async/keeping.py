@@ -9,9 +9,12 @@ from typing import Any
 from holdfast.client._async.shards import AsyncShards
 from holdfast.engine import calls
 from holdfast.engine.keys import REGISTRY, QueueRef
-from holdfast.errors import InvalidArgument
+from holdfast.errors import InvalidArgument, Unavailable
 from holdfast.message import STATES, Message, State, format_id, parse_id
 from holdfast.settings import Seconds, Settings, to_wire, whole
+
+# How often a change of settings starts anew because others changed the number of shards meanwhile.
+_ATTEMPTS = 5
 
 
 class AsyncKeeping(AsyncShards):
@@ -35,6 +38,7 @@ class AsyncKeeping(AsyncShards):
         gap_us = calls.gap_us(rate)
         chosen = None if ids is None else [parse_id(i) for i in ids]
         moved: list[str] = []
+        await self.refresh()
         for ref in await self._shards():
             left = None if count is None else count - len(moved)
             if left == 0:
@@ -110,6 +114,7 @@ class AsyncKeeping(AsyncShards):
     async def purge(self, *states: State) -> int:
         """Take away all messages of these states; of all states if none is named. Returns how many."""
         gone = 0
+        await self.refresh()
         for state in [calls.state(s) for s in states] or STATES:
             for ref in await self._shards():
                 more = True
@@ -122,11 +127,13 @@ class AsyncKeeping(AsyncShards):
 
     async def pause(self, until: datetime | Seconds | None = None) -> None:
         """Hand nothing out, until a time, for so many seconds, or until `resume`."""
+        await self.refresh()
         for ref in await self._shards():
             await self.transport.run(calls.pause(ref, until))
 
     async def resume(self) -> None:
         """Hand messages out again."""
+        await self.refresh()
         for ref in await self._shards():
             await self.transport.run(calls.resume(ref))
 
@@ -137,23 +144,52 @@ class AsyncKeeping(AsyncShards):
         `shards` can grow at any time, and shrink when the shards to be dropped are empty.
         """
         wire = to_wire(settings)
-        refs = list(await self._shards())
-        n = int(wire.get("shards", len(refs)))
-        for ref in refs[n:]:
+        if not wire:
+            return await self.settings()
+        await self._register()
+        for _ in range(_ATTEMPTS):
+            if (changed := await self._configure(wire)) is not None:
+                return changed
+        raise Unavailable(
+            f"others keep changing the number of shards of {self.name!r}; try again when they are done"
+        )
+
+    async def _configure(self, wire: dict[str, int | str]) -> Settings | None:
+        """None: others have changed the number of shards meanwhile.
+
+        A shard takes messages only while the first one counts it, whoever dies or races here: a new one is
+        told after the first, one that goes is told before, and is looked at once it refuses.
+        """
+        first = (await self._shards())[0]
+        have = (await self.transport.run(calls.configure(first, {}))).settings.shards
+        n = int(wire.get("shards", have))
+        if n < have:
+            wire = wire | {"edition": await self._close_shards(first, n, have)}
+        full = await self.transport.run(calls.configure(first, wire))
+        if "edition" in wire and full.own["edition"] != wire["edition"]:
+            return None
+        # Further shards get all that was ever set, since they may be new.
+        for shard in range(1, max(n, have)):
+            await self.transport.run(calls.configure(QueueRef(self.name, shard), full.own))
+        self._set_shards(full.settings.shards)
+        return full.settings
+
+    async def _close_shards(self, first: QueueRef, n: int, have: int) -> int:
+        """Those past `n` take nothing new from now on, and are empty. Answers the edition that says so."""
+        begun = (await self.transport.run(calls.configure(first, {"edition": 0}))).own
+        closing = [QueueRef(self.name, shard) for shard in range(n, have)]
+        for ref in closing:
+            await self.transport.run(calls.configure(ref, begun | {"shards": n}))
+        for ref in closing:
             if (await self.transport.run(calls.stats(ref))).total:
+                again = (await self.transport.run(calls.configure(first, {"edition": 0}))).own
+                for other in closing:
+                    await self.transport.run(calls.configure(other, again))
                 raise InvalidArgument(
                     f"cannot shrink {self.name!r} to {n} shards: shard {ref.shard} holds messages; "
                     "let consumers empty it, or purge, and try again"
                 )
-        if not wire:
-            return await self.settings()
-        await self._register()
-        full = await self.transport.run(calls.configure(refs[0], wire))
-        # Further shards get all that was ever set, since they may be new.
-        for shard in range(1, max(n, len(refs))):
-            await self.transport.run(calls.configure(QueueRef(self.name, shard), full.own))
-        self._set_shards(n)
-        return full.settings
+        return int(begun["edition"])
 
     async def settings(self) -> Settings:
         """The queue's settings, defaults included."""
@@ -161,6 +197,7 @@ class AsyncKeeping(AsyncShards):
 
     async def delete(self) -> None:
         """The queue and all its messages go, whatever their state."""
+        await self.refresh()
         refs = list(await self._shards())
         await self.purge()
         # Before it goes: whoever sends after that finds it new, and lists it.

@@ -14,7 +14,7 @@ from holdfast.client.sender import CallName
 from holdfast.engine import calls, replies
 from holdfast.engine.calls import Packed
 from holdfast.engine.keys import QueueRef
-from holdfast.errors import FixTheCall, HoldfastError
+from holdfast.errors import FixTheCall, HoldfastError, Resharded
 from holdfast.message import Codec, MessageId, Outgoing
 from holdfast.settings import Seconds
 
@@ -102,6 +102,11 @@ class AsyncSending(AsyncShards):
             return await self.send_packed(messages)
         refs = await self._shards()
         await self._register()
+        return await self._send_each_to(refs, messages)
+
+    async def _send_each_to(
+        self, refs: list[QueueRef], messages: Sequence[Packed]
+    ) -> Sequence[MessageId | HoldfastError]:
         answers: dict[int, MessageId | HoldfastError] = {}
         for shard, places in self._by_shard_to_send(messages, len(refs)).items():
             part = [messages[i] for i in places]
@@ -113,6 +118,8 @@ class AsyncSending(AsyncShards):
     ) -> Sequence[MessageId | HoldfastError]:
         try:
             sent = await self._client.run_named(partial(calls.send_each, ref, part))
+        except Resharded as error:
+            return await self._send_each_to(self._resharded(error), part)
         except FixTheCall as error:
             # Nothing was stored, and one of them is to blame. Alone, each finds out whether it is the one.
             if len(part) == 1:
@@ -151,12 +158,26 @@ class AsyncSending(AsyncShards):
             if sent.first:
                 await self.list_again()
             return sent.ids
+        return await self._send_packed_to(refs, messages, name)
+
+    async def _send_packed_to(
+        self, refs: list[QueueRef], messages: Sequence[Packed], name: CallName | None
+    ) -> list[MessageId]:
         ids: dict[int, MessageId] = {}
         for shard, places in self._by_shard_to_send(messages, len(refs), name).items():
             part = [messages[i] for i in places]
-            placed = await self._send_to(shard, _builder(refs[shard], part), name)
+            try:
+                placed = await self._send_to(shard, _builder(refs[shard], part), name)
+            except Resharded as error:
+                placed = await self._send_packed_to(self._resharded(error), part, name)
             ids |= zip(places, placed, strict=True)
         return [ids[i] for i in range(len(messages))]
+
+    def _resharded(self, error: Resharded) -> list[QueueRef]:
+        """Where to send what a shard refused that is none any more. Each that refuses tells of fewer, and the
+        first one never refuses."""
+        self._set_shards(error.shards)
+        return [QueueRef(self.name, shard) for shard in range(error.shards)]
 
     async def _send_to(
         self,

@@ -90,7 +90,7 @@ class AsyncShards:
 
     async def refresh(self) -> None:
         """Ask how many shards the queue has by now. Those who send or receive are told; those who
-        only look, for long, must ask."""
+        only look, for long, must ask, and so must who wants to reach all of them."""
         reply = await self.transport.run(calls.configure((await self._shards())[0], {}))
         self._set_shards(reply.settings.shards)
 

@@ -10,9 +10,12 @@ from typing import Any
 from holdfast.client._sync.shards import Shards
 from holdfast.engine import calls
 from holdfast.engine.keys import REGISTRY, QueueRef
-from holdfast.errors import InvalidArgument
+from holdfast.errors import InvalidArgument, Unavailable
 from holdfast.message import STATES, Message, State, format_id, parse_id
 from holdfast.settings import Seconds, Settings, to_wire, whole
+
+# How often a change of settings starts anew because others changed the number of shards meanwhile.
+_ATTEMPTS = 5
 
 
 class Keeping(Shards):
@@ -36,6 +39,7 @@ class Keeping(Shards):
         gap_us = calls.gap_us(rate)
         chosen = None if ids is None else [parse_id(i) for i in ids]
         moved: list[str] = []
+        self.refresh()
         for ref in self._shards():
             left = None if count is None else count - len(moved)
             if left == 0:
@@ -107,6 +111,7 @@ class Keeping(Shards):
     def purge(self, *states: State) -> int:
         """Take away all messages of these states; of all states if none is named. Returns how many."""
         gone = 0
+        self.refresh()
         for state in [calls.state(s) for s in states] or STATES:
             for ref in self._shards():
                 more = True
@@ -119,11 +124,13 @@ class Keeping(Shards):
 
     def pause(self, until: datetime | Seconds | None = None) -> None:
         """Hand nothing out, until a time, for so many seconds, or until `resume`."""
+        self.refresh()
         for ref in self._shards():
             self.transport.run(calls.pause(ref, until))
 
     def resume(self) -> None:
         """Hand messages out again."""
+        self.refresh()
         for ref in self._shards():
             self.transport.run(calls.resume(ref))
 
@@ -134,23 +141,52 @@ class Keeping(Shards):
         `shards` can grow at any time, and shrink when the shards to be dropped are empty.
         """
         wire = to_wire(settings)
-        refs = list(self._shards())
-        n = int(wire.get("shards", len(refs)))
-        for ref in refs[n:]:
+        if not wire:
+            return self.settings()
+        self._register()
+        for _ in range(_ATTEMPTS):
+            if (changed := self._configure(wire)) is not None:
+                return changed
+        raise Unavailable(
+            f"others keep changing the number of shards of {self.name!r}; try again when they are done"
+        )
+
+    def _configure(self, wire: dict[str, int | str]) -> Settings | None:
+        """None: others have changed the number of shards meanwhile.
+
+        A shard takes messages only while the first one counts it, whoever dies or races here: a new one is
+        told after the first, one that goes is told before, and is looked at once it refuses.
+        """
+        first = (self._shards())[0]
+        have = (self.transport.run(calls.configure(first, {}))).settings.shards
+        n = int(wire.get("shards", have))
+        if n < have:
+            wire = wire | {"edition": self._close_shards(first, n, have)}
+        full = self.transport.run(calls.configure(first, wire))
+        if "edition" in wire and full.own["edition"] != wire["edition"]:
+            return None
+        # Further shards get all that was ever set, since they may be new.
+        for shard in range(1, max(n, have)):
+            self.transport.run(calls.configure(QueueRef(self.name, shard), full.own))
+        self._set_shards(full.settings.shards)
+        return full.settings
+
+    def _close_shards(self, first: QueueRef, n: int, have: int) -> int:
+        """Those past `n` take nothing new from now on, and are empty. Answers the edition that says so."""
+        begun = (self.transport.run(calls.configure(first, {"edition": 0}))).own
+        closing = [QueueRef(self.name, shard) for shard in range(n, have)]
+        for ref in closing:
+            self.transport.run(calls.configure(ref, begun | {"shards": n}))
+        for ref in closing:
             if (self.transport.run(calls.stats(ref))).total:
+                again = (self.transport.run(calls.configure(first, {"edition": 0}))).own
+                for other in closing:
+                    self.transport.run(calls.configure(other, again))
                 raise InvalidArgument(
                     f"cannot shrink {self.name!r} to {n} shards: shard {ref.shard} holds messages; "
                     "let consumers empty it, or purge, and try again"
                 )
-        if not wire:
-            return self.settings()
-        self._register()
-        full = self.transport.run(calls.configure(refs[0], wire))
-        # Further shards get all that was ever set, since they may be new.
-        for shard in range(1, max(n, len(refs))):
-            self.transport.run(calls.configure(QueueRef(self.name, shard), full.own))
-        self._set_shards(n)
-        return full.settings
+        return int(begun["edition"])
 
     def settings(self) -> Settings:
         """The queue's settings, defaults included."""
@@ -158,6 +194,7 @@ class Keeping(Shards):
 
     def delete(self) -> None:
         """The queue and all its messages go, whatever their state."""
+        self.refresh()
         refs = list(self._shards())
         self.purge()
         # Before it goes: whoever sends after that finds it new, and lists it.

@@ -91,7 +91,7 @@ class Shards:
 
     def refresh(self) -> None:
         """Ask how many shards the queue has by now. Those who send or receive are told; those who
-        only look, for long, must ask."""
+        only look, for long, must ask, and so must who wants to reach all of them."""
         reply = self.transport.run(calls.configure((self._shards())[0], {}))
         self._set_shards(reply.settings.shards)
 

@@ -9,7 +9,7 @@
   Reply  ms and seq of the first new id (the rest count up from it, in order), 1 if somebody waits, and 2 more if
          nothing was ever sent here before; how many shards the queue has, then position (0-based) and id for each
          duplicate, position and error for each that was refused
-  Errors INVALID, FULL, ANSWERLOST
+  Errors INVALID, FULL, ANSWERLOST, RESHARDED
   Cost   O(messages), O(messages · log delayed) for delayed ones
   Flags  deny-oom                                                                               ]]
 
@@ -83,6 +83,7 @@ function T.send(keys, args)
   local q = HF.open(keys[1])
   local found, reply = HF.known(q, args[1], args[2], args[3])
   if found then return type(reply) == 'table' and reply or { struct.unpack(HF.ONE, reply) } end
+  HF.check_shard(q.base, q.settings)
   local each = string.sub(args[4], 1, 5) == 'each '
   if each then args[4] = string.sub(args[4], 6) end
   local first = q.sent == 0

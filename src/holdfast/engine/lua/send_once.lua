@@ -6,7 +6,7 @@
          stored only if there are no others. `digests`: one entry for the ledger, in whichever form
          its writer likes; the engine does not look into it.
   Reply  as send; or the number of entries alone, if it is not `known`: nothing was done
-  Errors INVALID, also for a generation that is over; FULL
+  Errors INVALID, also for a generation that is over; FULL, RESHARDED
   Cost   as send
   Flags  deny-oom
 

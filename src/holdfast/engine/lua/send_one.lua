@@ -2,7 +2,7 @@
   KEYS   queue
   ARGV   sender, call, again (as for send), envelope
   Reply  packed: ms u48 and seq u32 of its id, 1 if somebody waits u8 (as for send), how many shards the queue has u16
-  Errors INVALID, FULL, ANSWERLOST
+  Errors INVALID, FULL, ANSWERLOST, RESHARDED
   Cost   O(1)
   Flags  deny-oom
 
@@ -32,6 +32,7 @@ function T.send_one(keys, args)
     or settings.delay_ms > 0 or settings.max_length > 0 or late > now or HF.noted(settings, listening, now) then
     return long_way(keys, args)
   end
+  HF.check_shard(base, settings)
   if now > ms then ms, seq = now, 0 else seq = seq + 1 end
   local q = waiting > now and { base = base, waiting = waiting, now = now } or nil
   if q then HF.fit_wake(q) end

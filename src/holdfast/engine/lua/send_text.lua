@@ -2,7 +2,7 @@
   KEYS   queue
   ARGV   when ('' | '+' delay ms | '@' due ms), priority 0–9, bodies
   Reply  the ids, in order
-  Errors INVALID, FULL
+  Errors INVALID, FULL, RESHARDED
   Cost   as send, and the checksums
   Flags  deny-oom                                                                               ]]
 

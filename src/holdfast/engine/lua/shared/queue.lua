@@ -34,10 +34,25 @@ local function settings_of(text)
   return found
 end
 
+-- Which shard of its queue this is.
+function HF.shard(base)
+  if not string.find(base, '#', 1, true) then return 0 end
+  return tonumber(string.match(base, '^[^}]*#(%d+)}$') or 0)
+end
+
+-- A shard that its queue has given up, or does not have yet, takes nothing new: nobody would look for it there.
+-- One that was never told anything is none, since the first one alone decides how many there are.
+function HF.check_shard(base, settings)
+  if HF.shard(base) >= settings.shards and HF.shard(base) > 0 then
+    error({ err = string.format('RESHARDED %d is how many shards the queue has, and this is none of them: send to one of those', settings.shards) })
+  end
+end
+
 local function clock_ms()
   local t = redis.call('TIME')
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
+HF.clock_ms = clock_ms
 
 -- The server's time, also where a test has stopped the queue's clock.
 function HF.real_ms(q) return q.clock == 0 and q.now or clock_ms() end
