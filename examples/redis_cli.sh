@@ -15,8 +15,8 @@ echo "Three orders, the last of them urgent:"
 mq MQ.PUSH "$queue" "1 teapot" "2 cups"
 mq MQ.SEND "$queue" PRIORITY 5 ATTR customer ada "3 spoons"
 
-echo "Take all of them; the urgent one comes first:"
-mq MQ.POP 10 "$queue"
+echo "Take all of them for a minute; the urgent one comes first:"
+mq MQ.RECEIVE COUNT 10 LEASE 60000 "$queue"
 
 echo "In hand, with the time of delivery, how long ago that was, and how often:"
 mq MQ.INSPECT "$queue" PENDING 0 10

@@ -15,15 +15,16 @@ async function main() {
   await producer.sendCommand(['MQ.PUSH', queue, 'ada@example.org', 'no address', 'grace@example.org']);
 
   for (let left = 3; left > 0; left--) {
-    const got = await worker.sendCommand(['MQ.POP', 'COUNT', '1', 'BLOCK', '5000', queue]);
+    // Under a lease: if this worker dies, the message comes back after 30 seconds.
+    const got = await worker.sendCommand(['MQ.RECEIVE', 'COUNT', '1', 'BLOCK', '5000', 'LEASE', '30000', queue]);
     if (got === null) throw new Error('nothing came in five seconds');
-    const [[key, id, address]] = got;
+    const [[key, , address, receipt]] = got;
     if (address.includes('@')) {
       console.log(`mail to ${address}`);
-      await worker.sendCommand(['MQ.ACK', key, id]);
+      await worker.sendCommand(['MQ.ACK', key, receipt]);
     } else {
       console.log(`cannot send to ${address}`);
-      await worker.sendCommand(['MQ.NACK', key, 'BURY', 'REASON', 'not an address', id]);
+      await worker.sendCommand(['MQ.NACK', key, 'BURY', 'REASON', 'not an address', receipt]);
     }
   }
 

@@ -167,6 +167,11 @@ def to_wire(changes: dict[str, Any]) -> dict[str, int | str]:
     return wire
 
 
+def named(wire: str) -> str:
+    """What a setting is called, by its name on the wire."""
+    return next((name for name, (on_wire, _) in _CONVERTERS.items() if on_wire == wire), wire)
+
+
 def from_wire(text: bytes) -> Settings:
     """The settings in the engine's JSON."""
     wire = msgspec.json.decode(text, type=WireSettings)

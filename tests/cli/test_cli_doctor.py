@@ -9,6 +9,7 @@ import pytest
 import holdfast
 from holdfast import embedded
 from holdfast.engine import library
+from holdfast.settings import IF_SET
 from tests.cli.conftest import Run, Start
 from tests.servers import cluster, standalone
 
@@ -118,3 +119,24 @@ def test_doctor_repairs_only_the_embedded_server(run: Run) -> None:
     result = run("doctor", "--repair", "--url", "redis://127.0.0.1:1")
     assert result.status == 64
     assert "--repair is for the embedded server" in result.err
+
+
+def test_doctor_and_stats_name_queues_that_hold_messages_without_a_lease(
+    run: Run, tmp_path: Path
+) -> None:
+    with standalone(tmp_path, durability="durable") as url, holdfast.connect(url) as client:
+        leased, held = client.queue("leased"), client.queue("held for ever")
+        for queue in (leased, held):
+            queue.send_many(["a", "b"])
+        began = held.stats().now
+        held.receive_many(2, lease=IF_SET)
+        leased.receive_many(2, lease=24 * 3600)
+        assert run("stats", "--url", url).err == ""
+        for queue in (leased, held):
+            queue.set_clock(began + 2 * 3600_000)
+        says = "'held for ever' holds 2 messages without a lease, the oldest taken 2 h ago"
+        how = "holdfast recover 'held for ever' --elapsed 1h"
+        assert run("stats", "--url", url).err == f"{says}: {how}\n"
+        [found] = run("doctor", "--url", url, "--json").object["queues"]
+        assert (found["level"], found["says"], found["fix"]) == ("warn", says, how)
+        assert "held for ever" in run("doctor", "--url", url).out

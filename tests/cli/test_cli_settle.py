@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 import holdfast
+from holdfast.settings import IF_SET
 from tests.cli.conftest import Run
 
 STALE = "stale {}: already settled, or its lease ended; nothing changed\n"
@@ -154,3 +155,14 @@ def test_one_bad_receipt_keeps_the_whole_batch_from_being_touched(
     [receipt] = taken(queue)
     assert run("ack", queue.name, receipt, "bogus").status == 64
     assert queue.stats().leased == 1
+
+
+def test_recover_gives_back_what_was_taken_long_ago(run: Run, queue: holdfast.Queue) -> None:
+    queue.send_many(["a", "b"])
+    queue.receive(lease=IF_SET)
+    assert run("recover", queue.name, "--elapsed", "1h").out == (
+        f"gave 0 messages back to {queue.name!r}\n"
+    )
+    result = run("recover", queue.name, "--elapsed", "0", "--json")
+    assert result.object == {"queue": queue.name, "recovered": 1, "dead": 0}
+    assert [bytes(m.body) for m in queue.inspect("ready")] == [b"a", b"b"]

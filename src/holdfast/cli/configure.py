@@ -112,11 +112,17 @@ def configure(
         q = client.topic(queue) if topic else client.queue(queue)
         fresh = not parsed and not q.stats().now
         found = q.configure(**parsed)
+        # MQ.POP has a lease only where somebody has set one.
+        pop_lease = found.lease if "lease" in q.own_settings() else None
     if json:
         values = {name: value for name, value in asdict(found).items() if name in known}
+        if not topic:
+            values["pop_lease"] = pop_lease
         output.emit({"topic" if topic else "queue": queue, **values})
         return
     _show(found, set(changes), known)
+    if not topic and found.lease and pop_lease is None:
+        output.note("nobody has set the lease: what MQ.POP takes is leased until settled")
     if fresh:
         output.note(f"defaults: nothing was ever sent to or set on {queue!r}")
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 import holdfast
 from holdfast import embedded
-from holdfast.cli import output
+from holdfast.cli import output, unended
 from holdfast.cli.options import Json, Url, connected
 from holdfast.client import failures
 from holdfast.client._sync.client import Client
@@ -69,6 +69,7 @@ def doctor(
             found = {name: [*each] for name, each in client.examine().items()}
             for node in client.transport.routes.primaries():
                 found[str(node)].append(_functions(node))
+            queues = _queues(client)
         except RedisError as error:
             raise failures.translated(error) from error
     bad = any(finding.level == "bad" for each in found.values() for finding in each)
@@ -84,10 +85,14 @@ def doctor(
                     {"node": node, "findings": [asdict(f) for f in each]}
                     for node, each in found.items()
                 ],
+                "queues": [asdict(finding) for finding in queues],
             }
         )
     else:
         _show(place, found)
+        if queues:
+            output.say("\nqueues")
+            _table(queues)
         worst = "something is bad: see above" if bad else "nothing is bad"
         output.note(worst, style="bold red" if bad else "green")
     if bad:
@@ -175,13 +180,33 @@ def _functions(node: Node) -> Finding:
     return Finding("functions", "ok", f"{library.NAME} {theirs} is loaded{other}")
 
 
+def _queues(client: Client) -> list[Finding]:
+    """Queues that need somebody. None where the functions are not there yet: the doctor loads nothing."""
+    try:
+        for node in client.transport.primaries():
+            if library.outdated(node.command("FCALL", f"{library.NAME}_version", 0).decode()):
+                return []
+    except RedisError:
+        return []
+    stats, unreadable = client.all_stats()
+    other = "another program uses its keys; delete or rename them"
+    found = [Finding("keys", "warn", f"{n!r}: {why}", other) for n, why in unreadable.items()]
+    for name, says in unended.found(client, stats).items():
+        found.append(Finding("leases", "warn", says, unended.remedy(name)))
+    return found
+
+
 def _show(place: _Place, found: dict[str, list[Finding]]) -> None:
     output.say(f"holdfast {holdfast.__version__}, {place}")
     for node, findings in found.items():
         if len(found) > 1:
             output.say(f"\nnode {node}")
-        made = output.table("", "what", "finding", "to fix it", fold=("finding", "to fix it"))
-        for finding in findings:
-            level = Text(finding.level, _STYLES[finding.level])
-            made.add_row(level, finding.topic, Text(finding.says), Text(finding.fix))
-        output.show(made)
+        _table(findings)
+
+
+def _table(findings: list[Finding]) -> None:
+    made = output.table("", "what", "finding", "to fix it", fold=("finding", "to fix it"))
+    for finding in findings:
+        level = Text(finding.level, _STYLES[finding.level])
+        made.add_row(level, Text(finding.topic), Text(finding.says), Text(finding.fix))
+    output.show(made)

@@ -72,7 +72,14 @@ app = typer.Typer(
 )
 
 _PANELS: dict[str, list[Any]] = {
-    "Messages": [send.send, receive.receive, settle.ack, settle.nack, settle.extend],
+    "Messages": [
+        send.send,
+        receive.receive,
+        settle.ack,
+        settle.nack,
+        settle.extend,
+        settle.recover,
+    ],
     "Topics": [
         publish.publish,
         observe.observe,

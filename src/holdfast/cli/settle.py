@@ -1,4 +1,4 @@
-"""holdfast ack, nack, extend: what to do with deliveries that somebody has in hand."""
+"""holdfast ack, nack, extend, recover: what to do with deliveries that somebody has in hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli import durations, output
-from holdfast.cli.options import Json, Peer, QueueName, Receipts, Url, connected
+from holdfast.cli.options import Json, Peer, QueueName, Receipts, Url, connected, existing
 from holdfast.client._sync.client import Client
 from holdfast.client._sync.queue import Queue
 from holdfast.client._sync.subscription import Subscription
@@ -135,6 +135,37 @@ def _place(client: Client, name: str, consumer: str | None, peer: str) -> Queue 
     if peer:
         raise InvalidArgument("--peer is one of a consumer's: give --consumer too")
     return client.queue(name)
+
+
+def recover(
+    queue: QueueName,
+    elapsed: Annotated[
+        str, typer.Option(metavar="DURATION", help="What was taken so long ago, or earlier.")
+    ],
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Give back what somebody took long ago and did not settle: it is ready again, at the head.
+
+    For messages that were taken without a lease (MQ.POP), which do not come back by themselves. Each
+    counts as a failed delivery; past max_receives it becomes a dead letter. Whoever still works on one of
+    them can no longer settle it by its receipt.
+
+    \b
+    holdfast recover orders --elapsed 1h
+    """
+    seconds = durations.seconds(elapsed, "--elapsed")
+    with connected(url) as client:
+        q = existing(client, queue)
+        before, back = q.stats(), 0
+        while got := q.recover(_BATCH, elapsed=seconds, lease=60):
+            back += len(q.release_many(got))
+        dead = q.stats().buried - before.buried
+    if json:
+        output.emit({"queue": queue, "recovered": back, "dead": dead})
+    else:
+        became = f"; {output.several(dead, 'message')} became dead letters" if dead else ""
+        output.say(f"gave {output.several(back, 'message')} back to {queue!r}{became}")
 
 
 def _settle(

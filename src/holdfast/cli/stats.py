@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.cli import durations, output
+from holdfast.cli import durations, output, unended
 from holdfast.cli.options import Json, Url, connected, existing
 from holdfast.client._sync.client import Client
 from holdfast.engine.replies import Stats
@@ -80,6 +80,8 @@ def _once(client: Client, names: list[str], as_json: bool) -> None:
             output.emit(_as_json(name, found))
     elif now:
         output.show(_table(now, {}))
+        for line in unended.lines(client, now):
+            output.note(line, style="yellow")
     else:
         output.note("no queues yet; `holdfast send QUEUE BODY` makes one")
 

@@ -202,6 +202,12 @@ class Session(TopicVerbs):
     async def settings(self, place: Place) -> Settings:
         return await self._place("stats", place).settings()
 
+    async def pop_lease(self, queue: str) -> float | None:
+        """For how long MQ.POP leases, seconds: as the queue is set, if somebody has set it; else until the
+        message is settled: None."""
+        place = self._place("stats", queue)
+        return (await place.settings()).lease if "lease" in await place.own_settings() else None
+
     async def queues(self) -> list[str]:
         """Those this principal may do anything with."""
         return [name for name in await self._client.queues() if self._sees("queue", name)]

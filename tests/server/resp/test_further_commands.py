@@ -179,6 +179,15 @@ def test_settings_are_in_milliseconds_and_0_is_none(mq: MQ, name: str) -> None:
     assert pairs(mq("MQ.CONFIGURE", name, "lease_ms", "none"))[b"lease_ms"] == 0
 
 
+def test_what_is_shown_of_leases_holds_for_pop_too(mq: MQ, name: str) -> None:
+    told = pairs(mq("MQ.CONFIGURE", name))
+    assert (told[b"lease_ms"], told[b"pop_lease_ms"]) == (30_000, 0)
+    told = pairs(mq("MQ.CONFIGURE", name, "lease_ms", 5000))
+    assert (told[b"lease_ms"], told[b"pop_lease_ms"]) == (5000, 5000)
+    told = pairs(mq("MQ.CONFIGURE", name, "lease_ms", 0))
+    assert (told[b"lease_ms"], told[b"pop_lease_ms"]) == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [

@@ -11,7 +11,7 @@ from holdfast.engine import calls
 from holdfast.engine.keys import REGISTRY, QueueRef
 from holdfast.errors import InvalidArgument, Unavailable
 from holdfast.message import STATES, Message, State, format_id, parse_id
-from holdfast.settings import Seconds, Settings, to_wire, whole
+from holdfast.settings import Seconds, Settings, named, to_wire, whole
 
 # How often a change of settings starts anew because others changed the number of shards meanwhile.
 _ATTEMPTS = 5
@@ -194,6 +194,11 @@ class AsyncKeeping(AsyncShards):
     async def settings(self) -> Settings:
         """The queue's settings, defaults included."""
         return (await self.transport.run(calls.configure((await self._shards())[0], {}))).settings
+
+    async def own_settings(self) -> frozenset[str]:
+        """Names of the settings that somebody has set; the others are at their defaults."""
+        reply = await self.transport.run(calls.configure((await self._shards())[0], {}))
+        return frozenset(named(name) for name in reply.own)
 
     async def delete(self) -> None:
         """The queue and all its messages go, whatever their state."""

@@ -12,8 +12,8 @@ from holdfast.client._async.reserving import AsyncReserving
 from holdfast.engine import calls, notes, replies
 from holdfast.engine.keys import QueueRef
 from holdfast.errors import InvalidArgument
-from holdfast.message import Message, State, parse_id
-from holdfast.settings import Seconds, whole
+from holdfast.message import Message, State, parse_id, utc
+from holdfast.settings import Seconds, milliseconds, whole
 
 if TYPE_CHECKING:
     from holdfast.client._async.queue import AsyncQueue
@@ -140,6 +140,24 @@ class AsyncLooking(AsyncReserving):
     async def shard_stats(self) -> list[replies.Stats]:
         """The same for each shard."""
         return await self.transport.run_many([calls.stats(ref) for ref in await self._shards()])
+
+    async def held_without_end(self, longer: Seconds = 3600) -> list[Message]:
+        """Messages that somebody took longer ago than that, and whose delivery has no lease: only `recover`
+        brings them back. Looks at the hundred oldest deliveries of each shard."""
+        oldest_ms = milliseconds(longer, "longer")
+        found: list[Message] = []
+        for ref in await self._shards():
+            stats = await self.transport.run(calls.stats(ref))
+            if not stats.leased:
+                continue
+            before = utc(stats.now - oldest_ms)
+            page, _ = await self._pages(ref, "leased", 0, 100, "")
+            found += [
+                m
+                for m in page
+                if m.lease_until is None and m.received_at and m.received_at < before
+            ]
+        return found
 
     def events(self, *kinds: str) -> AsyncEvents:
         """What happens on this queue from now on, as it happens. Use it in a `with` block.

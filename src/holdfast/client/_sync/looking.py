@@ -13,8 +13,8 @@ from holdfast.client._sync.reserving import Reserving
 from holdfast.engine import calls, notes, replies
 from holdfast.engine.keys import QueueRef
 from holdfast.errors import InvalidArgument
-from holdfast.message import Message, State, parse_id
-from holdfast.settings import Seconds, whole
+from holdfast.message import Message, State, parse_id, utc
+from holdfast.settings import Seconds, milliseconds, whole
 
 if TYPE_CHECKING:
     from holdfast.client._sync.queue import Queue
@@ -139,6 +139,24 @@ class Looking(Reserving):
     def shard_stats(self) -> list[replies.Stats]:
         """The same for each shard."""
         return self.transport.run_many([calls.stats(ref) for ref in self._shards()])
+
+    def held_without_end(self, longer: Seconds = 3600) -> list[Message]:
+        """Messages that somebody took longer ago than that, and whose delivery has no lease: only `recover`
+        brings them back. Looks at the hundred oldest deliveries of each shard."""
+        oldest_ms = milliseconds(longer, "longer")
+        found: list[Message] = []
+        for ref in self._shards():
+            stats = self.transport.run(calls.stats(ref))
+            if not stats.leased:
+                continue
+            before = utc(stats.now - oldest_ms)
+            page, _ = self._pages(ref, "leased", 0, 100, "")
+            found += [
+                m
+                for m in page
+                if m.lease_until is None and m.received_at and m.received_at < before
+            ]
+        return found
 
     def events(self, *kinds: str) -> Events:
         """What happens on this queue from now on, as it happens. Use it in a `with` block.
