@@ -183,7 +183,7 @@ def _functions(node: Node) -> Finding:
 def _queues(client: Client) -> list[Finding]:
     """Queues that need somebody. None where the functions are not there yet: the doctor loads nothing."""
     try:
-        for node in client.transport.primaries():
+        for node in client.transport.routes.primaries():
             if library.outdated(node.command("FCALL", f"{library.NAME}_version", 0).decode()):
                 return []
     except RedisError:
