@@ -41,7 +41,7 @@ def test_help_of_each_command_has_a_sentence_and_examples(run: Run, command: str
 
 
 def test_there_are_all_the_commands_that_the_design_names() -> None:
-    messages = ["send", "receive", "ack", "nack", "extend"]
+    messages = ["send", "receive", "ack", "nack", "extend", "recover"]
     topics = ["publish", "observe", "subscribe", "unsubscribe", "topics", "subscriptions"]
     tasks = ["worker", "top", "crons"]
     look = ["inspect", "stats", "queues", "events"]

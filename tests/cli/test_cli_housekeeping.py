@@ -172,7 +172,10 @@ def test_configure_without_options_shows_the_settings(run: Run, queue: holdfast.
     assert shown["journal"] == "off"
     of_topics = {"peer_timeout", "retention"}
     assert set(shown) == set(holdfast.Settings.__dataclass_fields__) - of_topics
-    assert result.err == f"defaults: nothing was ever sent to or set on {queue.name!r}\n"
+    assert result.err == (
+        "nobody has set the lease: what MQ.POP takes is leased until settled\n"
+        f"defaults: nothing was ever sent to or set on {queue.name!r}\n"
+    )
 
 
 def test_configure_of_a_topic_shows_and_changes_what_topics_have(

@@ -270,6 +270,7 @@ def test_a_queue_that_another_thread_deletes_can_be_sent_to(q: holdfast.Queue) -
     register = q._register
 
     def and_delete() -> None:
+        q._register = register  # type: ignore[method-assign]
         beside(q.delete).join()
         register()
 

@@ -202,10 +202,10 @@ class Session(TopicVerbs):
     async def settings(self, place: Place) -> Settings:
         return await self._place("stats", place).settings()
 
-    async def pop_lease(self, queue: str) -> float | None:
+    async def pop_lease(self, queue: str, verb: str = "stats") -> float | None:
         """For how long MQ.POP leases, seconds: as the queue is set, if somebody has set it; else until the
-        message is settled: None."""
-        place = self._place("stats", queue)
+        message is settled: None. `verb`: what the caller has a right to."""
+        place = self._place(verb, queue)
         return (await place.settings()).lease if "lease" in await place.own_settings() else None
 
     async def queues(self) -> list[str]:

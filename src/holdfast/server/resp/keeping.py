@@ -81,10 +81,12 @@ async def configure(caller: Connection, args: list[bytes]) -> Reply:
     key = text(args[0], "key")
     if len(args) == 1:
         found = await caller.session.settings(key)
+        pop_lease = await caller.session.pop_lease(key)
     else:
         found = await caller.session.configure(key, **changes(args[1:]))
+        pop_lease = await caller.session.pop_lease(key, "configure")
     # MQ.POP has a lease only where somebody has set one; what is shown must hold for it too.
-    return told(found) | {"pop_lease_ms": round((await caller.session.pop_lease(key) or 0) * 1000)}
+    return told(found) | {"pop_lease_ms": round((pop_lease or 0) * 1000)}
 
 
 async def purge(caller: Connection, args: list[bytes]) -> Reply:
