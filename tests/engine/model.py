@@ -23,6 +23,7 @@ class Known:
     held_back: bool = False  # delayed after a delivery, not by its sender
     until: int = 0
     delivery: Delivery | None = None
+    unique: str | None = None
 
 
 @dataclass
@@ -39,6 +40,10 @@ class Model:
     reservations: list[list[Known]] = field(default_factory=list)
     condemned: set[str] = field(default_factory=set)
     expired: set[str] = field(default_factory=set)
+    names: dict[str, str] = field(default_factory=dict)
+    max_length: int = 0
+    drops: bool = False
+    dropped: int = 0
     front: float = 0.0
     back: float = 0.0
 
@@ -91,6 +96,27 @@ class Model:
 
     def is_expired(self, m: Known) -> bool:
         return m.expires is not None and m.expires <= self.now
+
+    def waiting(self) -> int:
+        """What counts towards max_length."""
+        return sum(not self.is_expired(m) for m in [*self.ready.values(), *self.delayed.values()])
+
+    def too_many(self, n: int) -> int:
+        """How many must go for `n` more; -1: they are refused."""
+        if not self.max_length or not n:
+            return 0
+        over = max(self.waiting() + n - self.max_length, 0)
+        if over and (not self.drops or n > self.max_length or len(self.live()) < over):
+            return -1
+        return over
+
+    def holder(self, name: str) -> str | None:
+        """Who has a unique name: one that will go out some time, or is in hand."""
+        mid = self.names.get(name, "")
+        for state in (self.ready, self.delayed, self.reserved):
+            if mid in state and not self.is_expired(state[mid]):
+                return mid
+        return mid if mid in self.leased else None
 
     def in_flight(self, group: str) -> int:
         retries = [m for m in self.delayed.values() if m.held_back]

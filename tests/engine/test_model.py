@@ -2,7 +2,10 @@
 
 The model knows nothing of lists, batches or tokens: only what a user is promised. After every step
 the counts and the contents of all states must be the model's. What the model leaves open, because
-the promises do: when an expired message is noticed, and how groups and other messages take turns.
+the promises do: when an expired message is noticed, how groups and other messages take turns, and which of
+several that are ready give way when the queue is full.
+
+All of it goes through a proxy that loses answers now and then: nobody may notice.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ from hypothesis import Phase, seed, settings, stateful
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from holdfast import Client, Delivery, Message, Outgoing, Queue
+import holdfast
+from holdfast import Client, Delivery, Message, Outgoing, Queue, QueueFull
+from tests.client.proxy import Proxy, proxied
 from tests.clock import START
 from tests.engine.look import ALL, states
 from tests.engine.model import Known, Model
@@ -23,28 +28,46 @@ from tests.engine.settling import ACTIONS, SETTLE, changed, settle
 
 GROUPS = [None, None, "g", "h"]
 LEASE = 20
+# Those whose answers may be lost. What a receive took whose answer was lost comes back when its lease ends:
+# tests/client/test_lost_answers.py.
+VERBS = [
+    *("send", "ack", "nack", "extend", "settle", "remove", "find", "redrive", "tend"),
+    *("reserve", "condemn", "commit", "release", "clock"),
+]
 
 
 class Promises(RuleBasedStateMachine):
     hf: Client  # set by the test
+    proxy: Proxy  # it goes through this
     numbers = iter(range(1, 10**9))
 
     @initialize(
         max_receives=st.integers(1, 3),
         group_limit=st.integers(1, 2),
         ttl=st.sampled_from([None, None, 45]),
+        max_length=st.sampled_from([None, 4, 8]),
+        drops=st.booleans(),
     )
-    def start(self, max_receives: int, group_limit: int, ttl: int | None) -> None:
+    def start(
+        self,
+        max_receives: int,
+        group_limit: int,
+        ttl: int | None,
+        max_length: int | None,
+        drops: bool,
+    ) -> None:
         self.q: Queue = self.hf.queue(f"model {next(self.numbers)}")
         self.settings: dict[str, Any] = {
             "max_receives": max_receives,
             "group_limit": group_limit,
             "ttl": ttl,
             "lease": LEASE,
+            "max_length": max_length,
+            "overflow": "drop_oldest" if drops else "reject",
         }
         self.q.configure(**self.settings)
         self.q.set_clock(START)
-        self.m = Model(max_receives, group_limit)
+        self.m = Model(max_receives, group_limit, max_length=max_length or 0, drops=drops)
         self.ttl = ttl
         self.old: list[tuple[Delivery, str]] = []
         # All that was held of each batch when the queue was deleted.
@@ -53,10 +76,15 @@ class Promises(RuleBasedStateMachine):
         self.committed = self.planned = 0
 
     def teardown(self) -> None:
+        self.proxy.lose(b"", 0)
         if hasattr(self, "q"):
             self.q.delete()
 
     # ---- what users do ----------------------------------------------------------------------
+
+    @rule(verb=st.sampled_from(VERBS), times=st.integers(1, 2))
+    def lose_answers(self, verb: str, times: int) -> None:
+        self.proxy.lose(f"hf1_{verb}".encode(), times)
 
     @rule(
         messages=st.lists(
@@ -71,18 +99,57 @@ class Promises(RuleBasedStateMachine):
         )
     )
     def send(self, messages: list[tuple[int, str | None, int, int | None]]) -> None:
-        ids = self.q.send_many(
-            [Outgoing(b"x", priority=p, group=g, delay=d, ttl=t) for p, g, d, t in messages]
-        )
-        self.sent += len(ids)
+        sent = [Outgoing(b"x", priority=p, group=g, delay=d, ttl=t) for p, g, d, t in messages]
+        over = self.m.too_many(len(sent))
+        if over < 0:
+            with pytest.raises(QueueFull):
+                self.q.send_many(sent)
+            return
+        ids = self.q.send_many(sent)
+        self.give_way(over)
         for i, (p, g, d, t) in zip(ids, messages, strict=True):
-            ttl = t or self.ttl
-            m = Known(i, p, g, int(i.split("-")[0]) + ttl * 1000 if ttl else None, t, 0)
-            if d:
-                m.due = self.m.now + d * 1000
-                self.m.delayed[i] = m
-            else:
-                self.m.tail(m)
+            self.stored(i, p, g, d, t)
+
+    @rule(
+        name=st.sampled_from(["u", "v"]),
+        group=st.sampled_from(GROUPS),
+        delay=st.sampled_from([0, 0, 7]),
+        ttl=st.sampled_from([None, 15]),
+    )
+    def ensure(self, name: str, group: str | None, delay: int, ttl: int | None) -> None:
+        holder = self.m.holder(name)
+        over = self.m.too_many(0 if holder else 1)
+        if over < 0:
+            with pytest.raises(QueueFull):
+                self.q.ensure(name, b"x", group=group, delay=delay, ttl=ttl)
+            return
+        mid = self.q.ensure(name, b"x", group=group, delay=delay, ttl=ttl)
+        assert (mid.duplicate, mid) == (holder is not None, holder or mid)
+        if holder is None:
+            self.give_way(over)
+            self.stored(mid, 0, group, delay, ttl).unique = name
+            self.m.names[name] = mid
+
+    def give_way(self, over: int) -> None:
+        """So many that were ready and had not expired are gone."""
+        if over:
+            found = states(self.q)
+            gone = [m for m in self.m.live() if m.id not in found]
+            assert len(gone) == over, "more or fewer were dropped than had to be"
+            for m in gone:
+                del self.m.ready[m.id]
+            self.m.dropped += over
+
+    def stored(self, i: str, p: int, g: str | None, d: int, t: int | None) -> Known:
+        self.sent += 1
+        ttl = t or self.ttl
+        m = Known(i, p, g, int(i.split("-")[0]) + ttl * 1000 if ttl else None, t, 0)
+        if d:
+            m.due = self.m.now + d * 1000
+            self.m.delayed[i] = m
+        else:
+            self.m.tail(m)
+        return m
 
     @rule(count=st.integers(1, 6), lease=st.sampled_from([5, LEASE, 60]))
     def receive(self, count: int, lease: int) -> None:
@@ -222,7 +289,13 @@ class Promises(RuleBasedStateMachine):
         self.q.delete()
         self.q.configure(**self.settings)
         self.q.set_clock(self.m.now)
-        self.m = Model(self.m.max_receives, self.m.group_limit, self.m.now)
+        self.m = Model(
+            self.m.max_receives,
+            self.m.group_limit,
+            self.m.now,
+            max_length=self.m.max_length,
+            drops=self.m.drops,
+        )
         self.sent = self.acked = self.removed = 0
         self.committed = self.planned = 0
 
@@ -258,6 +331,8 @@ class Promises(RuleBasedStateMachine):
         for i in moved:
             m = self.m.dead.pop(i)
             m.failures = 0
+            if m.unique and not self.m.holder(m.unique) and not self.m.is_expired(m):
+                self.m.names[m.unique] = m.id
             self.m.tail(m)
 
     @precondition(lambda self: self.m.dead)
@@ -370,10 +445,11 @@ class Promises(RuleBasedStateMachine):
             **{i: ["reserved"] for i in self.m.reserved},
             **{i: ["leased"] for i in self.m.dead_leased},
         }
-        # The engine may have noticed already that a ready message has expired.
+        # The engine may have noticed already that a message that waits has expired.
         for i in set(expected) - set(found):
-            assert self.m.is_expired(self.m.ready[i]), f"{i} is lost"
-            del self.m.ready[i], expected[i]
+            waits = self.m.ready if i in self.m.ready else self.m.delayed
+            assert self.m.is_expired(waits[i]), f"{i} is lost"
+            del waits[i], expected[i]
             self.m.expired.add(i)
         assert found == expected
 
@@ -389,7 +465,8 @@ class Promises(RuleBasedStateMachine):
         )
         assert s.reserved == len(self.m.reserved)
         assert (s.sent, s.acked, s.removed) == (self.sent, self.acked, self.removed)
-        assert s.sent == s.total + s.acked + s.removed + s.expired
+        assert s.dropped == self.m.dropped
+        assert s.sent == s.total + s.acked + s.removed + s.expired + s.dropped
 
     @invariant()
     def messages_without_a_group_are_shown_in_the_order_they_will_go_out(self) -> None:
@@ -410,13 +487,21 @@ def test_random_histories_keep_the_promises(hf: Client, part: int) -> None:
 
     Shrinking a history can take minutes; ask for it with HOLDFAST_SHRINK=1 once one has failed.
     """
-    machine = seed(part)(type(f"Promises{part}", (Promises,), {"hf": hf}))
-    stateful.run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=20,
-            stateful_step_count=50,
-            derandomize=False,
-            phases=[Phase.generate, *([Phase.shrink] if os.environ.get("HOLDFAST_SHRINK") else [])],
-        ),
-    )
+    with (
+        proxied(hf.url) as proxy,
+        holdfast.connect(proxy.url, check="off") as through,
+    ):
+        parts = {"hf": through, "proxy": proxy}
+        machine = seed(part)(type(f"Promises{part}", (Promises,), parts))
+        stateful.run_state_machine_as_test(
+            machine,
+            settings=settings(
+                max_examples=20,
+                stateful_step_count=50,
+                derandomize=False,
+                phases=[
+                    Phase.generate,
+                    *([Phase.shrink] if os.environ.get("HOLDFAST_SHRINK") else []),
+                ],
+            ),
+        )
