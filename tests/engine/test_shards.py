@@ -111,6 +111,16 @@ def test_what_was_known_of_shards_does_not_hide_a_message_in_another_one(
     assert got.body == b"in another shard"
 
 
+def test_what_was_known_of_a_shard_that_is_gone_is_forgotten(q: Queue) -> None:
+    ids = [q.send(body) for body in numbered(6)]
+    assert {shard_of(i) for i in ids} == {0, 1, 2}
+    q.ack_many(q.receive_many(3))
+    assert q._full == [0, 1, 2]
+    q.purge()
+    q.configure(shards=2)
+    assert q.receive() is None
+
+
 def test_a_group_and_a_dedup_id_have_one_shard(q: Queue, clock: Clock) -> None:
     ids = [q.send(b"x", group="g") for _ in range(6)]
     assert len(set(map(shard_of, ids))) == 1
