@@ -144,8 +144,8 @@ class Receiving(Shards):
         """
         while True:
             next_ms = -1
-            # Only ever replaced as a whole: another thread may be at it too. It is a hint, and may be late, or
-            # of shards that the queue does not have any more.
+            # Only ever replaced as a whole: another thread may be at it too. It is a hint, and may be late,
+            # or of shards that the queue does not have any more.
             full = [shard for shard in self._full if shard < len(refs)]
             fresh = not full or time.monotonic() - self._looked > _HINTS_LAST
             if fresh:
