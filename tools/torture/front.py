@@ -121,13 +121,9 @@ def tasks(front: Front, crew: Crew) -> Send:
     return send
 
 
-class RespError(HoldfastError):
-    """An answer or a lost connection at the RESP door: the client there is not ours, and neither is what it
-    raises."""
-
-
 class Resp:
-    """A Redis client at the RESP door, that connects again by itself."""
+    """A Redis client at the RESP door, that connects again by itself. The client is not ours: what it
+    raises for an answer of ours, or a lost connection, is made an error of ours here."""
 
     def __init__(self, port: int, queue: str) -> None:
         self._queue = queue
@@ -141,9 +137,9 @@ class Resp:
         except redis.ResponseError as error:
             if errors.by_code(str(error).partition(" ")[0]) is HoldfastError:
                 raise  # a word that no error of ours has
-            raise RespError(str(error)) from error
+            raise HoldfastError(str(error)) from error
         except redis.RedisError as error:
-            raise RespError(str(error)) from error
+            raise HoldfastError(str(error)) from error
 
     def send(self, bodies: list[str]) -> list[str]:
         return [str(self._do("MQ.SEND", self._queue, body).decode()) for body in bodies]

@@ -49,6 +49,9 @@ class Scenario:
 
 
 _SERVED = Rules(silence=SILENCE)
+# What a primary that was cut off stored and handed out before any replica had it is sent again to its
+# successor, and known there under another id: guarantees.md, Failover.
+_CUT_OFF = Rules(frozenset({"doubled"}), silence=SILENCE)
 # What a server forgets in a power cut takes acks and leases with it.
 _FORGETFUL = Rules(frozenset({"returned", "holders", "disorder", "doubled"}), forgets=3.0)
 # Leases are counted by the server's clock, and end early when it leaps.
@@ -85,7 +88,7 @@ ALL: tuple[Scenario, ...] = (
         Cluster,
         nemesis.partition,
         1,
-        _SERVED,
+        _CUT_OFF,
     ),
     Scenario(
         "cluster.isolation",
@@ -94,7 +97,7 @@ ALL: tuple[Scenario, ...] = (
         Cluster,
         nemesis.isolation,
         1,
-        _SERVED,
+        _CUT_OFF,
         needs=("network",),
     ),
     Scenario(
@@ -174,7 +177,7 @@ ALL: tuple[Scenario, ...] = (
         Watched,
         nemesis.partition,
         2,
-        _SERVED,
+        _CUT_OFF,
         needs=("network",),
     ),
     Scenario(
