@@ -423,3 +423,24 @@ def test_closing_is_not_disturbed_by_a_call_that_finds_another_server(
         node = routes.node_at("127.0.0.1", port)
         monkeypatch.setattr(node, "close", lambda: beside(lambda: routes.node_at("127.0.0.1", 3)))
     routes.close()
+
+
+def test_a_message_that_is_stored_is_confirmed_although_the_list_of_queues_is_out_of_reach(
+    q: holdfast.Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = q.transport.command
+
+    def away(*words: Any, **where: Any) -> Any:
+        # The second time: it was listed before its first message was sent, and is listed again after it.
+        tries.append(words[0])
+        if words[0] == "SADD" and tries.count("SADD") == 2:
+            raise holdfast.Unavailable("no answer")
+        return command(*words, **where)
+
+    tries: list[Any] = []
+    monkeypatch.setattr(q.transport, "command", away)
+    assert q.send(b"a")
+    assert tries.count("SADD") == 2
+    assert q.send(b"b")
+    assert tries.count("SADD") == 3  # who sends next lists it
+    assert q.stats().ready == 2

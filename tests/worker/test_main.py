@@ -61,6 +61,8 @@ def test_threads_that_leave_at_once_tell_one_reason() -> None:
     for thread in threads:
         thread.join()
     line.over.set()
+    # While nobody can be forced: later it would end the process of the tests, in forty seconds.
+    wait_until(lambda: process.stopping, what="that it stops")
     [told] = line.told
     assert isinstance(told, Leaving)
 

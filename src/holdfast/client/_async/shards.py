@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from holdfast.engine import calls
 from holdfast.engine.keys import REGISTRY, QueueRef
+from holdfast.errors import TryAgain
 from holdfast.message import Codec
 
 if TYPE_CHECKING:
@@ -70,9 +72,11 @@ class AsyncShards:
             listed.add(self.name)
 
     async def list_again(self) -> None:
-        """The first message since it was made: others may have deleted it, and taken it from the list."""
+        """The first message since it was made: others may have deleted it, and taken it from the list. The
+        message is stored, so nothing here is an error of its sender's; who sends next lists it."""
         self._client.listed.discard(self.name)
-        await self._register()
+        with suppress(TryAgain):
+            await self._register()
 
     def _pack(self, message: Any, unique: str | None = None) -> calls.Packed:
         """A message, an Outgoing or a body, checked and ready to be sent."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from holdfast.engine import calls, topics
 from holdfast.engine.calls import Packed
 from holdfast.engine.keys import TOPICS, QueueRef, SeatRef, TopicRef, topics_of
 from holdfast.engine.replies import Mode, SubscriptionInfo
-from holdfast.errors import FixTheCall, HoldfastError, InvalidArgument, QueueFull
+from holdfast.errors import FixTheCall, HoldfastError, InvalidArgument, QueueFull, TryAgain
 from holdfast.filters import Filter
 from holdfast.message import Codec, MessageId, Outgoing
 from holdfast.settings import AS_SET, Lease, Seconds, Settings, to_wire
@@ -54,7 +55,8 @@ class Topic(Looking, Keeping):
 
     def list_again(self) -> None:
         self._client.listed.discard(self._topic.key)
-        self._register()
+        with suppress(TryAgain):  # it is published; who publishes next lists it
+            self._register()
 
     # ---- publishing -----------------------------------------------------------------------
 
