@@ -65,7 +65,7 @@ def without_replicas(tmp_path: Path, name: str, **settings: Any) -> Iterator[hol
     with (
         standalone_server(tmp_path) as server,
         holdfast.connect(server.url, check="off") as other,
-        holdfast.connect(server.url, replicas=1, timeout=0.5, check="off") as hf,
+        holdfast.connect(server.url, replicas=1, timeout=3, check="off") as hf,
     ):
         other.queue(name).configure(**settings)
         other.queue(name).send_many([b"%d" % i for i in range(20)])
