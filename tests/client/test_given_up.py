@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import select
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
 
 import pytest
+import uvloop
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from holdfast.client import io_async
 from holdfast.client._async.node import AsyncNode
 from holdfast.client._sync.node import Node
 from holdfast.client.address import parse
+from holdfast.client.wire import forget_unsent
 
 LARGE = b"x" * (32 << 20)  # more than the kernel holds for one connection
 
@@ -25,9 +30,13 @@ class Silent:
         self.port: int = listener.getsockname()[1]
         self.url = f"redis://127.0.0.1:{self.port}"
 
+    def accept(self) -> socket.socket:
+        self._listener.settimeout(10)
+        return self._listener.accept()[0]
+
     def wait_for_something(self) -> socket.socket:
         """Somebody has connected and begun to send."""
-        accepted, _ = self._listener.accept()
+        accepted = self.accept()
         select.select([accepted], [], [], 10)
         return accepted
 
@@ -72,3 +81,25 @@ async def test_nor_does_a_send_that_was_cancelled(silent: Silent) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert await asyncio.to_thread(silent.was_cut_off, accepted)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_a_line_that_the_server_has_reset_is_a_lost_connection_on_every_loop(
+    silent: Silent, run: Callable[[Coroutine[Any, Any, None]], None]
+) -> None:
+    async def use() -> None:
+        used = io_async.connection(parse(silent.url), "127.0.0.1", silent.port, 10)
+        await used._connect()
+        assert used._writer is not None
+        accepted = await asyncio.to_thread(silent.accept)
+        forget_unsent(accepted)
+        accepted.close()
+        async with asyncio.timeout(10):
+            while not used._writer.transport.is_closing():
+                await asyncio.sleep(0.001)
+        await asyncio.sleep(0)  # it is closed in the loop's next turn
+        with pytest.raises(RedisConnectionError):
+            await io_async.send(used, [b"PING\r\n"], 10)
+        assert not used.is_connected
+
+    run(use())

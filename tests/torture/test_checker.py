@@ -71,6 +71,34 @@ def test_a_sound_history_is_good() -> None:
     assert (verdict.offered, verdict.stored, verdict.delivered, verdict.redelivered) == (1, 1, 1, 0)
 
 
+def sent_again(taken: float, fault: float = 1.5) -> list[Event]:
+    """Taken as 1-0, while its sender is told only later, of 1-1."""
+    first = event(taken, "got", id="1-0", receipt="1-0@1", left=0.1)
+    return [Event(fault, "fault"), *sound(), first]
+
+
+def test_a_message_that_a_lost_primary_handed_out_while_it_was_sent_may_come_again() -> None:
+    assert check(sent_again(taken=1.8), Rules(failover=True)).good
+    assert check(sent_again(taken=1.2), Rules(failover=True)).good
+
+
+@pytest.mark.parametrize(
+    ("history", "failover"),
+    [
+        (sent_again(taken=1.8), False),
+        (sent_again(taken=2.5), True),
+        (sent_again(taken=1.8, fault=2.5), True),
+        (sent_again(taken=1.8)[1:], True),
+        ([*sent_again(taken=1.8), event(9, "left", id="1-2", text="dead")], True),
+    ],
+    ids=["no failover", "taken later", "fault later", "no fault", "left, and never taken"],
+)
+def test_any_other_message_of_the_same_send_is_one_too_many(
+    history: list[Event], failover: bool
+) -> None:
+    assert check(history, Rules(failover=failover)).found["doubled"] == 1
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_fault_is_found_and_only_that(kind: str) -> None:
     verdict = check(FAULTY[kind], Rules(silence=1))

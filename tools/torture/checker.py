@@ -17,6 +17,7 @@ are fine, and it counts for nothing here, unless its message comes out twice und
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -46,11 +47,13 @@ _UNDER_WAY = 0.2
 class Rules:
     """What histories are held to.
 
-    `excused`: kinds that nothing promises here. `forgets`: seconds before a fault whose messages may be lost.
+    `excused`: kinds that nothing promises here. `failover`: a send that is under way may be repeated at another
+    server than the one that did it. `forgets`: seconds before a fault whose messages may be lost.
     `silence`: seconds that service may be away for longer than the probe's; None: not looked at.
     """
 
     excused: frozenset[str] = frozenset()
+    failover: bool = False
     forgets: float = 0.0
     silence: float | None = None
 
@@ -169,10 +172,26 @@ class _Place:
             if body not in self._offered:
                 verdict.blame("unexpected", f"{self._name}: {body!r}")
         for body, ids in self._ids.items():
-            if len(ids) > 1 and body in self._offered:
+            if len(ids) == 1 or body not in self._offered:
+                continue
+            if not (rules.failover and self._taken_while_sent(body, faults)):
                 verdict.blame("doubled", f"{self._name}: {body} as {' and '.join(sorted(ids))}")
         self._judge_holders(verdict)
         self._judge_order(verdict)
+
+    def _taken_while_sent(self, body: str, faults: Sequence[float]) -> bool:
+        """Whether each message but the one that its sender was told of was taken while the send was still
+        under way, and a fault had been done: a primary that is lost handed it out, and its successor knows
+        nothing of it."""
+        told = self._stored.get(body)
+        end = told.t if told else math.inf
+        taken = [e for e in self._got if e.body == body and (told is None or e.id != told.id)]
+        first = {e.id: e.t for e in reversed(taken)}
+        return (
+            self._ids[body] - first.keys() <= {told.id if told else ""}
+            and all(t < end for t in first.values())
+            and any(fault < end for fault in faults)
+        )
 
     def _judge_holders(self, verdict: Verdict) -> None:
         claims: dict[str, list[_Claim]] = defaultdict(list)

@@ -123,7 +123,8 @@ class Crew:
         [*_, last] = traceback.extract_tb(error.__traceback__) or [None]
         where = f" at {last.filename}:{last.lineno}" if last else ""
         told = "".join(traceback.format_exception(error))
-        self.history.note("foreign", who=who, text=f"{error!r}{where}\n{told[-3000:]}")
+        what = f"{type(error).__name__}: {error}"
+        self.history.note("foreign", who=who, text=f"{what}{where}\n{told[-3000:]}")
 
     def stored(self, who: str, count: int = 1) -> None:
         self._stored[who] += count

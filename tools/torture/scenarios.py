@@ -49,9 +49,10 @@ class Scenario:
 
 
 _SERVED = Rules(silence=SILENCE)
-# What a primary that was cut off stored and handed out before any replica had it is sent again to its
-# successor, and known there under another id: guarantees.md, Failover.
-_CUT_OFF = Rules(frozenset({"doubled"}), silence=SILENCE)
+# What a primary stored and handed out before any replica had it is sent again to its successor, and known
+# there under another id: guarantees.md, Failover.
+_REPLACED = Rules(failover=True)
+_REPLACED_SOON = Rules(failover=True, silence=SILENCE)
 # What a server forgets in a power cut takes acks and leases with it.
 _FORGETFUL = Rules(frozenset({"returned", "holders", "disorder", "doubled"}), forgets=3.0)
 # Leases are counted by the server's clock, and end early when it leaps.
@@ -70,7 +71,7 @@ ALL: tuple[Scenario, ...] = (
         Cluster,
         nemesis.kill,
         1,
-        _SERVED,
+        _REPLACED_SOON,
     ),
     Scenario(
         "cluster.pause",
@@ -79,7 +80,7 @@ ALL: tuple[Scenario, ...] = (
         Cluster,
         nemesis.pause,
         1,
-        _SERVED,
+        _REPLACED_SOON,
     ),
     Scenario(
         "cluster.partition",
@@ -88,7 +89,7 @@ ALL: tuple[Scenario, ...] = (
         Cluster,
         nemesis.partition,
         1,
-        _CUT_OFF,
+        _REPLACED_SOON,
     ),
     Scenario(
         "cluster.isolation",
@@ -97,7 +98,7 @@ ALL: tuple[Scenario, ...] = (
         Cluster,
         nemesis.isolation,
         1,
-        _CUT_OFF,
+        _REPLACED_SOON,
         needs=("network",),
     ),
     Scenario(
@@ -142,6 +143,7 @@ ALL: tuple[Scenario, ...] = (
         Cluster,
         nemesis.promote_lagging,
         1,
+        _REPLACED,
     ),
     Scenario(
         "cluster.anything",
@@ -150,6 +152,7 @@ ALL: tuple[Scenario, ...] = (
         Cluster,
         nemesis.anything,
         1,
+        _REPLACED,
         needs=("network",),
     ),
     Scenario(
@@ -159,7 +162,7 @@ ALL: tuple[Scenario, ...] = (
         Watched,
         nemesis.kill,
         2,
-        _SERVED,
+        _REPLACED_SOON,
     ),
     Scenario(
         "sentinel.pause",
@@ -168,7 +171,7 @@ ALL: tuple[Scenario, ...] = (
         Watched,
         nemesis.pause,
         2,
-        _SERVED,
+        _REPLACED_SOON,
     ),
     Scenario(
         "sentinel.partition",
@@ -177,7 +180,7 @@ ALL: tuple[Scenario, ...] = (
         Watched,
         nemesis.partition,
         2,
-        _CUT_OFF,
+        _REPLACED_SOON,
         needs=("network",),
     ),
     Scenario(
@@ -187,6 +190,7 @@ ALL: tuple[Scenario, ...] = (
         Watched,
         nemesis.promote_lagging,
         2,
+        _REPLACED,
     ),
     Scenario(
         "single.kill",

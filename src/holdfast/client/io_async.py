@@ -61,7 +61,7 @@ LARGE = 65_536
 
 class _Abrupt:
     """Closed at once, by redis-py or by us: what was not sent by then never will be. All that we close has
-    either had all its answers, or has failed."""
+    either had all its answers, or has failed. And lost is lost, on every event loop."""
 
     async def disconnect(self: Any, *args: Any, **options: Any) -> None:
         writer = self._writer
@@ -71,6 +71,12 @@ class _Abrupt:
                 forget_unsent(line)
             writer.transport.abort()  # or it would go on to send what it holds itself
         await super().disconnect(*args, **options)  # type: ignore[misc]
+
+    async def _send_packed_command(self, command: Any) -> None:
+        try:
+            await super()._send_packed_command(command)  # type: ignore[misc]
+        except RuntimeError as error:  # what uvloop says of a line that the other side has reset
+            raise ConnectionResetError(str(error)) from error
 
 
 class _Tcp(_Abrupt, Connection):

@@ -24,7 +24,9 @@ def packed(commands: Sequence[tuple[Argument, ...]]) -> list[bytes]:
 def forget_unsent(sock: Any) -> None:
     """When this socket is closed, the kernel drops what it has not sent. Else it goes on trying for minutes,
     and a call that was given up arrives after its repetition."""
-    with contextlib.suppress(OSError):  # closed already
+    if sock.fileno() < 0:
+        return  # closed already; of such a one uvloop says ValueError
+    with contextlib.suppress(OSError):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
