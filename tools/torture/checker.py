@@ -47,8 +47,8 @@ _UNDER_WAY = 0.2
 class Rules:
     """What histories are held to.
 
-    `excused`: kinds that nothing promises here. `failover`: a send that is under way may be repeated at another
-    server than the one that did it. `forgets`: seconds before a fault whose messages may be lost.
+    `excused`: kinds that nothing promises here. `failover`: a send that is under way may be repeated at
+    another server than the one that did it. `forgets`: seconds before a fault whose messages may be lost.
     `silence`: seconds that service may be away for longer than the probe's; None: not looked at.
     """
 
