@@ -209,7 +209,8 @@ def test_people_see_what_is_served_and_what_was_done(
     done = worker("shop.tasks:app", "--once", "--processes", "2", "-c", "4")
     assert done.returncode == 0
     lines = done.stdout.decode().splitlines()
-    assert f"shop.tasks:app on {server}" in lines  # a handler may have printed before
+    ours = [line for line in lines if not line.startswith("hello")]  # handlers print when they like
+    assert ours[0] == f"shop.tasks:app on {server}"
     shown = "\n".join(lines)
     assert f"queues  {queue.name}" in shown
     tasks = ", ".join(f"{name} ({queue.name})" for name in ("fails", "fails_once", "greet"))

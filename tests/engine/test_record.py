@@ -49,7 +49,7 @@ def same(sent: Outgoing, got: Message) -> None:
         assert abs((got.expires_at - got.sent_at).total_seconds() - seconds) < 0.0015
 
 
-@settings(max_examples=100)
+@settings(max_examples=200)
 @given(messages=st.lists(outgoing, min_size=1, max_size=4))
 @pytest.mark.slow
 def test_what_is_sent_is_received(q: Queue, messages: list[Outgoing]) -> None:

@@ -21,7 +21,13 @@ class Records:
 
     def __init__(self, app: holdfast.App) -> None:
         self._app = app
-        self._key = f"{app.default_queue} seen"
+        self._attempts = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """From a clean page."""
+        self._attempts += 1
+        self._key = f"{self._app.default_queue} seen {self._attempts}"
 
     async def _do(self, *command: str | int) -> Any:
         transport = self._app.desk_async().client.transport

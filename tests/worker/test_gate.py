@@ -13,6 +13,7 @@ from holdfast import Concurrency, Rate
 from holdfast.worker.plan import Plan
 from holdfast.worker.shares import Share
 from holdfast.worker.worker import Worker
+from tests.undisturbed import TooSlow, undisturbed
 from tests.worker.limiting import Records, put, run, work_until
 from tests.working import home
 
@@ -26,12 +27,13 @@ def records(app: holdfast.App) -> Records:
 
 
 def check_rate(moments: list[float], most: int, per: float) -> None:
-    """No more than the rate and its burst, in whichever window; and made use of, as a busy machine can."""
+    """No more than the rate and its burst, in whichever window; and made use of, where the machine can."""
     for i, start in enumerate(moments):
         for j in range(i, len(moments)):
             assert j - i + 1 <= most * (1 + (moments[j] - start + SLACK) / per), (i, j)
     ideal = per * (len(moments) / most - 1)
-    assert moments[-1] - moments[0] <= 3 * ideal + 5
+    if moments[-1] - moments[0] > ideal / 0.8 + SLACK:
+        raise TooSlow(f"{moments[-1] - moments[0]:.2f} s instead of {ideal:.2f}")
 
 
 @pytest.mark.parametrize("where", ["queue", "task"])
@@ -43,15 +45,18 @@ def test_a_rate_is_kept_by_all_workers_together_and_made_use_of(
     async def one(n: int) -> None:
         await records.moment()
 
-    one.send_many([(n,) for n in range(90)])
-
     async def main() -> list[float]:
         await work_until(app, 90)
         return await records.moments()
 
-    moments = run(app, main)
-    assert len(moments) == 90
-    check_rate(moments, 30, 1)
+    def attempt() -> None:
+        records.begin()
+        one.send_many([(n,) for n in range(90)])
+        moments = run(app, main)
+        assert len(moments) == 90
+        check_rate(moments, 30, 1)
+
+    undisturbed(attempt)
 
 
 @pytest.mark.parametrize("where", ["queue", "task"])
@@ -94,8 +99,6 @@ def test_each_key_has_a_rate_of_its_own(app: holdfast.App, records: Records) -> 
     async def one(user: str, n: int) -> None:
         await records.moment(user)
 
-    one.send_many([(user, n) for n in range(60) for user in ("ann", "bob", "cid")])
-
     async def main() -> None:
         await work_until(app, 180)
         for user in ("ann", "bob", "cid"):
@@ -103,7 +106,12 @@ def test_each_key_has_a_rate_of_its_own(app: holdfast.App, records: Records) -> 
             assert len(moments) == 60
             check_rate(moments, 20, 1)
 
-    run(app, main)
+    def attempt() -> None:
+        records.begin()
+        one.send_many([(user, n) for n in range(60) for user in ("ann", "bob", "cid")])
+        run(app, main)
+
+    undisturbed(attempt)
 
 
 @pytest.mark.slow
@@ -115,8 +123,6 @@ def test_all_limits_of_a_call_must_let_it_in(app: holdfast.App, records: Records
         await records.moment()
         await records.inside(0.03)
 
-    one.send_many([(n,) for n in range(40)])
-
     async def main() -> None:
         await work_until(app, 40)
         assert await records.most() == 2
@@ -124,7 +130,12 @@ def test_all_limits_of_a_call_must_let_it_in(app: holdfast.App, records: Records
         assert len(moments) == 40
         check_rate(moments, 20, 1)
 
-    run(app, main)
+    def attempt() -> None:
+        records.begin()
+        one.send_many([(n,) for n in range(40)])
+        run(app, main)
+
+    undisturbed(attempt)
 
 
 @pytest.mark.slow

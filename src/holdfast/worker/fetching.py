@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import random
 import time
 from typing import TYPE_CHECKING
@@ -17,8 +16,7 @@ from holdfast.client._async.queue import AsyncQueue
 from holdfast.client._async.waiting import wait_any
 from holdfast.errors import TryAgain
 from holdfast.worker.gate import Gate
-from holdfast.worker.shares import order
-from holdfast.worker.shares import portions as portions_of
+from holdfast.worker.shares import order, part_of, portions
 
 if TYPE_CHECKING:
     from holdfast.worker.worker import Worker
@@ -62,13 +60,16 @@ class Fetcher:
         # As it is now: what is taken on the way leaves no room by itself, and others shall have theirs.
         room, found = worker.room, False
         apart = {name: worker.room_apart(name) for name in names}
-        portions = portions_of(worker.plan.shares, names)
-        for name in names:
+        row = list(portions(worker.plan.shares, names).items())
+        for name, portion in row:
             if worker.stopping or room <= 0:
                 return found
             queue = self._queues[name]
-            portion = room if strict else math.ceil(room * portions[name])
-            wanted = min(portion, apart[name])
+            part = room if strict else part_of(room, portion)
+            if not part:
+                row.append((name, 1.0))  # its turn comes when the others leave something
+                continue
+            wanted = min(part, apart[name])
             count, wait = await self._gate.room(name, wanted) if wanted else (0, _BUSY_WAIT)
             if count == 0:
                 shut[name] = wait

@@ -8,6 +8,7 @@ Strict: always in the order given, the next one only when those before it have n
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -62,3 +63,9 @@ def portions(shares: Sequence[Share], names: Sequence[str]) -> dict[str, float]:
         found[name] = weights[name] / left
         left -= weights[name]
     return found
+
+
+def part_of(room: int, portion: float) -> int:
+    """A portion of the room, in whole tasks. Rounded up or down at random, so that it is right on average:
+    always up, the heavier queue would take most of a small room."""
+    return math.floor(room * portion + random.random()) if portion < 1 else room

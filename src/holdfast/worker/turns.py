@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 
 from holdfast.tasks.limits import Limit, Rate
 
@@ -23,7 +24,8 @@ _REMEMBER = 10_000
 
 
 class Turns:
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._next: dict[str, float] = {}
         self._took: dict[Limit, float] = {}
         self._many = _REMEMBER
@@ -39,7 +41,7 @@ class Turns:
 
     def give(self, name: str, limit: Limit, wait: float) -> float:
         """Seconds until the next turn; `wait`: until the first one, as the server says."""
-        now = time.monotonic()
+        now = self._clock()
         if isinstance(limit, Rate):
             apart, first = limit.each, wait
         else:
