@@ -80,8 +80,9 @@ end
 -- Some groups, each to its end.
 local function sweep_groups(q, s, gone)
   local page = redis.call('HSCAN', q.base .. K.slots, s.cursor, 'COUNT', 100)
-  local from = 1
+  local from
   for i = 1, #page[2], 2 do if page[2][i] == s.group then from = i end end
+  if not from then from, s.high = 1, nil end  -- a place in a group that is gone
   for i = from, #page[2], 2 do
     if s.looked >= s.limit then return false end
     local key = q.base .. K.group .. page[2][i]
