@@ -85,6 +85,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # The first test process has Spark, and with it the longest row of tests: the others let it go first.
+    if getattr(config, "workerinput", {}).get("workerid", "gw0") != "gw0":
+        os.nice(5)
     for line in (
         "unsharded(reason): run on queues of one shard only",
         "only(*settings, reason): run in these settings only",
@@ -100,6 +103,11 @@ def _usual(possible: list[Setting]) -> list[Setting]:
     names = {s.name for s in possible}
     spare = {"cluster", "standalone-shards"} if "cluster-shards" in names else set()
     return [s for s in possible if s.name not in spare]
+
+
+def _usual_of_slow(possible: list[Setting]) -> list[Setting]:
+    """What takes long sends batches that are packed anyway; those who know better say so by `only`."""
+    return [s for s in _usual(possible) if s.name != "packed"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -152,7 +160,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.config.getoption("quick") or asked == "one":
         chosen = chosen[:1]
     elif asked != "all" and not limited:
-        chosen = _usual(chosen)
+        slow = any(metafunc.definition.iter_markers("slow"))
+        chosen = _usual_of_slow(chosen) if slow else _usual(chosen)
     metafunc.parametrize(
         "setting", chosen, ids=[s.name for s in chosen], indirect=True, scope="session"
     )

@@ -93,7 +93,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("target", WRONG)
+@pytest.mark.parametrize("target", ["shop.task:app", "two", "bare:app", "broken:app", "script:app"])
 @pytest.mark.slow
 def test_an_app_that_is_not_there_is_one_line_that_says_what_to_do(
     worker: Worker, target: str
@@ -104,6 +104,29 @@ def test_an_app_that_is_not_there_is_one_line_that_says_what_to_do(
     last = done.stderr.decode().splitlines()[-1]
     assert last.startswith("error: ")
     assert WRONG[target] in last
+
+
+LOAD = """
+import sys
+from holdfast.errors import InvalidArgument
+from holdfast.worker.loading import load
+for target in sys.argv[1:]:
+    try:
+        print(load(target))
+    except InvalidArgument as error:
+        print(error)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("project")
+def test_whatever_is_wrong_with_a_name_is_told() -> None:
+    wrong = {target: says for target, says in WRONG.items() if target != "bare:app"}
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, *wrong], capture_output=True, timeout=60, check=True
+    )
+    for line, says in zip(done.stdout.decode().splitlines(), wrong.values(), strict=True):
+        assert says in line
 
 
 @pytest.mark.slow

@@ -17,7 +17,6 @@ pytestmark = pytest.mark.slow
 
 SHORT = {
     "kill": "cluster.kill",
-    "pause": "cluster.pause",
     "partition": "cluster.partition",
     "migration": "cluster.migration-by-keys",
     "promotion": "cluster.promotion",

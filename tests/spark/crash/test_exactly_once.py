@@ -141,6 +141,7 @@ def test_neither_does_a_sharded_queue_on_a_cluster(
             scene.check(ids)
 
 
+@torture
 def test_acking_in_stop_would_lose_messages_and_is_caught(
     scene: Scene, killed: Killed, stopped: Stopped
 ) -> None:
