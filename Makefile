@@ -70,7 +70,7 @@ SEEDS ?= 3
 proof: setup
 	$(BIN)/python -m tools.torture --seeds $(SEEDS) $(if $(ONLY),--only $(ONLY)) $(if $(WRITE),--write)
 
-# Breaks the code in thirty ways, and tells which tests notice.
+# Breaks the code in sixty ways, and tells which tests notice.
 mutants: foreign
 	PATH="$(CURDIR)/$(VENV)/foreign/bin:$$PATH" $(BIN)/python tools/mutants.py
 
