@@ -91,6 +91,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in (
         "unsharded(reason): run on queues of one shard only",
         "only(*settings, reason): run in these settings only",
+        "packed: slow, and run on the library that packs every batch all the same",
         "spark: starts Spark, or needs one that runs (told from the fixture `spark` too)",
         "torture: a long campaign, not part of `make test`",
     ):
@@ -103,11 +104,6 @@ def _usual(possible: list[Setting]) -> list[Setting]:
     names = {s.name for s in possible}
     spare = {"cluster", "standalone-shards"} if "cluster-shards" in names else set()
     return [s for s in possible if s.name not in spare]
-
-
-def _usual_of_slow(possible: list[Setting]) -> list[Setting]:
-    """What takes long sends batches that are packed anyway; those who know better say so by `only`."""
-    return [s for s in _usual(possible) if s.name != "packed"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -159,9 +155,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     asked = metafunc.config.getoption("settings")
     if metafunc.config.getoption("quick") or asked == "one":
         chosen = chosen[:1]
-    elif asked != "all" and not limited:
-        slow = any(metafunc.definition.iter_markers("slow"))
-        chosen = _usual_of_slow(chosen) if slow else _usual(chosen)
+    elif asked != "all":
+        chosen = chosen if limited else _usual(chosen)
+        marks = {mark.name for mark in metafunc.definition.iter_markers()}
+        if "slow" in marks and "packed" not in marks:
+            chosen = [s for s in chosen if s.name != "packed"]
     metafunc.parametrize(
         "setting", chosen, ids=[s.name for s in chosen], indirect=True, scope="session"
     )

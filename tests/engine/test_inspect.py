@@ -147,6 +147,7 @@ def test_positions_are_those_of_messages_not_of_removed_ones(q: Queue, clock: Cl
 
 
 @pytest.mark.parametrize("state", ["ready", "delayed", "leased", "dead"])
+@pytest.mark.only("standalone", "cluster-shards", reason="how many fit is the same everywhere")
 @pytest.mark.slow
 def test_more_messages_than_fit_in_one_page_are_all_shown(
     q: Queue, clock: Clock, state: str

@@ -44,6 +44,7 @@ def test_batches_of_thousands_go_through_every_verb(q: Queue, clock: Clock) -> N
 
 @pytest.mark.parametrize("state", ["ready", "delayed", "leased", "dead"])
 @pytest.mark.parametrize("kind", ["plain", "grouped"])
+@pytest.mark.only("standalone", "cluster-shards", reason="how many is the same everywhere")
 @pytest.mark.slow
 def test_thousands_of_a_state_can_be_purged(q: Queue, clock: Clock, state: str, kind: str) -> None:
     q.configure(group_limit=10_000)

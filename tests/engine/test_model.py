@@ -482,6 +482,7 @@ class Promises(RuleBasedStateMachine):
     "part", [*range(3), *(pytest.param(n, marks=pytest.mark.torture) for n in range(3, 6))]
 )
 @pytest.mark.slow
+@pytest.mark.packed
 def test_random_histories_keep_the_promises(hf: Client, part: int) -> None:
     """Six parts of 20 histories of 50 steps, the same on every run: each part has its own seed.
 

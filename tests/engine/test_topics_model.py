@@ -315,6 +315,7 @@ class Promises(RuleBasedStateMachine):
     "part", [*range(2), *(pytest.param(n, marks=pytest.mark.torture) for n in range(2, 4))]
 )
 @pytest.mark.slow
+@pytest.mark.packed
 def test_random_histories_of_a_topic_keep_the_promises(hf: Client, part: int) -> None:
     """Four parts of 15 histories of 50 steps, the same on every run: each part has its own seed.
 
