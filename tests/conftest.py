@@ -85,9 +85,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # The first test process has Spark, and with it the longest row of tests: the others let it go first.
-    if getattr(config, "workerinput", {}).get("workerid", "gw0") != "gw0":
-        os.nice(5)
     for line in (
         "unsharded(reason): run on queues of one shard only",
         "only(*settings, reason): run in these settings only",

@@ -1,8 +1,8 @@
 """Three short scenarios, on real servers under load; and a control, in which the same checker must find
 what is lost.
 
-`make torture SEEDS=20` runs all there are, with doors and workers in front. How long service is away is judged
-there only: here the machine is busy with other tests.
+`make torture SEEDS=20` runs all there are, with doors and workers in front. How long service is away is
+judged there only: here the machine is busy with other tests.
 """
 
 from __future__ import annotations

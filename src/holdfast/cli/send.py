@@ -208,7 +208,7 @@ class _Stream:
         self._verb = verb
         self._as_json = as_json
         self._make = partial(_from_json if by_json else _from_text, common)
-        self.sent = self.duplicates = 0
+        self.sent = self.duplicates = self._under_way = 0
 
     def run(self, found: Iterable[list[Line]]) -> None:
         try:
@@ -219,7 +219,7 @@ class _Stream:
         except HoldfastError as error:
             self._explain(error)
         except KeyboardInterrupt:
-            output.note(f"interrupted; {self._so_far()} before that")
+            output.note(f"interrupted; {self._so_far()} before that{self._unknown()}")
             raise
         if not self._as_json:
             output.say(self._so_far())
@@ -237,7 +237,9 @@ class _Stream:
         self._deliver(messages)
 
     def _deliver(self, messages: Sequence[Any]) -> None:
+        self._under_way = len(messages)
         ids = self._send_many(messages)
+        self._under_way = 0
         fresh = sum(not id_.duplicate for id_ in ids)
         self.sent += fresh
         self.duplicates += len(ids) - fresh
@@ -248,6 +250,11 @@ class _Stream:
     def _so_far(self) -> str:
         twice = f" ({self.duplicates:,} more were duplicates)" if self.duplicates else ""
         return f"{self._verb} {output.several(self.sent, 'message')} to {self._name!r}{twice}"
+
+    def _unknown(self) -> str:
+        if not self._under_way:
+            return ""
+        return f"; {self._under_way:,} more had been sent without an answer yet, and may be there"
 
     def _explain(self, error: HoldfastError) -> NoReturn:
         raise type(error)(f"{error}; {self._so_far()} before that") from error

@@ -199,7 +199,10 @@ def test_a_deleted_checkpoint_is_noticed_and_its_messages_can_be_had_back(
         scene.q.release_reserved(owner)
     assert scene.q.stats().reserved == 0
     again = replace(
-        program, checkpoint=str(scene.folder / "new"), parquet=str(scene.folder / "new lake")
+        program,
+        checkpoint=str(scene.folder / "new"),
+        parquet=str(scene.folder / "new lake"),
+        options={"maxRowsPerTrigger": "20000"},
     )
     broken.finish(again)
     assert scene.q.stats().total == 0
@@ -217,7 +220,7 @@ def test_queue_to_spark_to_queue_is_exactly_once(
         scene.program, parquet="", to_queue=far.name, options={"maxRowsPerTrigger": "2000"}
     )
     broken.crash(program, times=3, seed=8)
-    broken.finish(program)
+    broken.finish(replace(program, options={"maxRowsPerTrigger": "20000"}))
     arrived = Counter[bytes]()
     while got := far.receive_many(1_000):
         arrived.update(d.body for d in got)
