@@ -6,9 +6,11 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -94,9 +96,15 @@ class Node:
         wait_until(answers, 20, f"start {self}")
 
     def kill(self) -> None:
-        """kill -9: what it has not written by now is lost."""
+        """kill -9, of what it has forked too: what it has not written by now is lost. A fork that rewrites the
+        append-only file has the parent's port for a moment, and the next one could not listen there."""
         if self._process is not None:
+            forks = psutil.Process(self._process.pid).children() if self.alive else []
             self._process.kill()
+            for fork in forks:
+                with suppress(psutil.NoSuchProcess):
+                    fork.kill()
+            psutil.wait_procs(forks, 5)
             self._process.wait()
         self.paused = False
 
