@@ -96,8 +96,8 @@ class Node:
         wait_until(answers, 20, f"start {self}")
 
     def kill(self) -> None:
-        """kill -9, of what it has forked too: what it has not written by now is lost. A fork that rewrites the
-        append-only file has the parent's port for a moment, and the next one could not listen there."""
+        """kill -9, of what it has forked too: what it has not written by now is lost. A fork that rewrites
+        the append-only file has the parent's port for a moment, and the next one could not listen there."""
         if self._process is not None:
             forks = psutil.Process(self._process.pid).children() if self.alive else []
             self._process.kill()
