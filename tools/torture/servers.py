@@ -99,6 +99,7 @@ class Single(Servers):
     """One node. `disk` and `clock`: shims, if it runs with one."""
 
     def __init__(self, folder: Path, durability: str, shim: str = "") -> None:
+        self.durability = durability
         self.disk = Disk(folder) if shim == "disk" else None
         self.clock = Clock(folder) if shim == "clock" else None
         shimmed = self.disk or self.clock
