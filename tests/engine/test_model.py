@@ -479,7 +479,7 @@ class Promises(RuleBasedStateMachine):
 
 @pytest.mark.only("standalone", "packed", reason="the functions are the same everywhere")
 @pytest.mark.parametrize(
-    "part", [*range(3), *(pytest.param(n, marks=pytest.mark.torture) for n in range(3, 6))]
+    "part", [*range(2), *(pytest.param(n, marks=pytest.mark.torture) for n in range(2, 6))]
 )
 @pytest.mark.slow
 @pytest.mark.packed

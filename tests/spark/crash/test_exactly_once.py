@@ -106,7 +106,6 @@ def test_neither_do_two_queries_with_failing_tasks_and_options_that_change(
     changed = {"maxRowsPerTrigger": "2000", "minPartitions": "5", "fetchSize": "300"}
     broken.crash(one, times=1, seed=2, after="files written")
     broken.crash(other, times=1, seed=3, after="batches planned")
-    broken.crash(replace(one, options=changed), times=1, seed=4, after="files written")
     broken.crash(replace(other, options=changed), times=1, seed=5, after="batches in the sink")
     broken.finish(replace(one, options={"minPartitions": "1"}))
     broken.finish(other)
