@@ -72,10 +72,13 @@ class _Abrupt:
             writer.transport.abort()  # or it would go on to send what it holds itself
         await super().disconnect(*args, **options)  # type: ignore[misc]
 
-    async def _send_packed_command(self, command: Any) -> None:
+    async def _send_packed_command(self: Any, command: Any) -> None:
+        writer = self._writer
         try:
             await super()._send_packed_command(command)  # type: ignore[misc]
         except RuntimeError as error:  # what uvloop says of a line that the other side has reset
+            if not writer.transport.is_closing():
+                raise
             raise ConnectionResetError(str(error)) from error
 
 
