@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -11,11 +13,12 @@ import pytest
 
 import holdfast
 from holdfast.cli import queues
-from holdfast.cli.main import app
+from holdfast.cli.commands import Commands
 from tests.cli.conftest import Run, Start
 from tests.servers import standalone_server
 
-COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback]
+GROUPS = ["token", "spark", "reservations"]
+COMMANDS = [name for name in Commands() if name not in GROUPS]
 
 
 def test_version_says_it(run: Run) -> None:
@@ -48,6 +51,7 @@ def test_there_are_all_the_commands_that_the_design_names() -> None:
     house = ["configure", "redrive", "purge", "delete", "pause", "resume"]
     server = ["serve", "doctor", "up", "down", "demo"]
     assert [*messages, *topics, *tasks, *look, *house, *server] == COMMANDS
+    assert list(Commands()) == [*COMMANDS, *GROUPS]
 
 
 @pytest.mark.parametrize(
@@ -164,3 +168,17 @@ def test_there_is_no_colour_in_a_pipe(start: Start, queue: holdfast.Queue) -> No
     out, _ = process.communicate(timeout=60)
     assert b"\x1b" not in out
     assert queue.name.encode() in out
+
+
+@pytest.mark.slow
+def test_a_command_is_imported_when_it_is_asked_for() -> None:
+    """Building all of them takes longer than most commands do."""
+    code = (
+        "import sys\nfrom holdfast.cli.main import main\n"
+        "main(['token', '--help'])\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(ran.stderr.split())
+    assert "holdfast.cli.token" in loaded
+    assert loaded.isdisjoint({"holdfast.cli.send", "holdfast.cli.worker", "redis"})

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 import holdfast
-from holdfast.cli.main import app
+from holdfast.cli.commands import Commands
 from holdfast.errors import InvalidArgument, NotSafe
 from holdfast.server import config
 from holdfast.server.config import Config
@@ -226,8 +225,7 @@ def test_a_wrong_url_does_not_show_its_password(load: Load) -> None:
 
 
 def _flags() -> set[str]:
-    serve = typer.main.get_command(app).commands["serve"]  # type: ignore[attr-defined]
-    return {word for parameter in serve.params for word in parameter.opts}
+    return {word for parameter in Commands()["serve"].params for word in parameter.opts}
 
 
 @pytest.mark.parametrize("name", config.NAMES)

@@ -21,31 +21,8 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 import holdfast
-from holdfast.cli import (
-    configure,
-    crons,
-    doctor,
-    events,
-    inspect,
-    observe,
-    output,
-    publish,
-    queues,
-    receive,
-    redrive,
-    reservations,
-    send,
-    serve,
-    server,
-    settle,
-    spark,
-    stats,
-    token,
-    top,
-    topics,
-    worker,
-)
-from holdfast.cli.demo import command as demo
+from holdfast.cli import output
+from holdfast.cli.commands import Commands
 from holdfast.cli.options import Json, Url
 from holdfast.errors import HoldfastError, HoldfastWarning, InvalidArgument
 
@@ -53,6 +30,13 @@ INTERRUPTED, TERMINATED, BROKEN_PIPE, BUG = 130, 143, 141, 70
 
 
 class _Group(TyperGroup):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = Commands()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             result = super().invoke(ctx)
@@ -70,42 +54,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="holdfast COMMAND --help has examples of each.",
 )
-
-_PANELS: dict[str, list[Any]] = {
-    "Messages": [
-        send.send,
-        receive.receive,
-        settle.ack,
-        settle.nack,
-        settle.extend,
-        settle.recover,
-    ],
-    "Topics": [
-        publish.publish,
-        observe.observe,
-        topics.subscribe,
-        topics.unsubscribe,
-        topics.topics,
-        topics.subscriptions,
-    ],
-    "Tasks": [worker.worker, top.top, crons.crons],
-    "Look": [inspect.inspect, stats.stats, queues.queues, events.events],
-    "Keep house": [
-        configure.configure,
-        redrive.redrive,
-        queues.purge,
-        queues.delete,
-        queues.pause,
-        queues.resume,
-    ],
-    "Server": [serve.serve, doctor.doctor, server.up, server.down, demo.demo],
-}
-for _panel, _commands in _PANELS.items():
-    for _command in _commands:
-        app.command(rich_help_panel=_panel)(_command)
-app.add_typer(token.app, name="token", rich_help_panel="Server")
-app.add_typer(spark.app, name="spark", rich_help_panel="Pipeline")
-app.add_typer(reservations.app, name="reservations", rich_help_panel="Pipeline")
 
 
 def _version(wanted: bool) -> None:

@@ -7,14 +7,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.client._sync.client import Client
-from holdfast.client._sync.queue import Queue
-from holdfast.client.safety import Check
 from holdfast.errors import InvalidArgument, NoSuchQueue
+
+if TYPE_CHECKING:
+    from holdfast.client._sync.client import Client
+    from holdfast.client._sync.queue import Queue
+    from holdfast.client.safety import Check
 
 # A person waits for this; a server that fails over is usually back by then.
 RETRY_SECONDS = 5.0
@@ -62,6 +64,8 @@ Receipts = Annotated[
 def connected(
     url: str | None, *, retry_for: float = RETRY_SECONDS, check: Check = "warn"
 ) -> Iterator[Client]:
+    from holdfast.client._sync.client import Client  # `--help` needs none
+
     with Client(url, retry_for=retry_for, check=check) as client:
         yield client
 
