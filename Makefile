@@ -65,10 +65,11 @@ torture: foreign
 	@$(MAKE) --no-print-directory proof
 
 # Real servers, tortured: each scenario with seeds 1 to SEEDS (twenty take about an hour), one alone by
-# ONLY=cluster.kill. WRITE=1 puts the table into docs/proof.md.
+# ONLY=cluster.kill. WRITE=1 puts the table into docs/proof.md. RESUME=file: may be interrupted, and goes on.
 SEEDS ?= 3
 proof: setup
-	$(BIN)/python -m tools.torture --seeds $(SEEDS) $(if $(ONLY),--only $(ONLY)) $(if $(WRITE),--write)
+	$(BIN)/python -m tools.torture --seeds $(SEEDS) $(if $(ONLY),--only $(ONLY)) $(if $(WRITE),--write) \
+		$(if $(RESUME),--resume $(RESUME))
 
 # Breaks the code in sixty ways, and tells which tests notice.
 mutants: foreign

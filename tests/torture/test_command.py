@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.torture import command, proof, scenarios
+from tools.torture import command, proof, resume, scenarios
 from tools.torture.checker import KINDS
 from tools.torture.run import Outcome, judged
 from tools.torture.runner import Runner
@@ -60,7 +60,13 @@ def test_words_choose_scenarios() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--only", "nothing"], ["--seeds", "0"], ["--only", "kill", "--write"], ["--bare", "--write"]],
+    [
+        ["--only", "nothing"],
+        ["--seeds", "0"],
+        ["--only", "kill", "--write"],
+        ["--bare", "--write"],
+        ["--bare", "--resume", "book"],
+    ],
 )
 def test_a_call_that_makes_no_sense_ends_with_2(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
@@ -86,14 +92,33 @@ def test_the_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_control_run_by_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["--only", "control.ack-first", "--seed", "3", "--json"]) == 0
+def test_a_control_run_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--only", "control.ack-first", "--seed", "3", "--resume", str(tmp_path / "book")]
+    assert command.main([*words, "--json"]) == 0
     said = capsys.readouterr()
     [found] = json.loads(said.out)
     assert (found["scenario"], found["seed"], found["good"]) == ("control.ack-first", 3, True)
     assert found["found"]["lost"] > 0
     assert "1/1 good" in said.err
     assert "1 of 1 runs good" in said.err
+    assert command.main([*words, "--json"]) == 0
+    again = capsys.readouterr()
+    assert json.loads(again.out) == [found]
+    assert "1 of 1 runs are in the book already" in again.err
+
+
+def test_the_book_keeps_what_this_code_came_to(tmp_path: Path) -> None:
+    path = tmp_path / "book"
+    first, second = Outcome("single.kill", 1, True), Outcome("single.kill", 2, False)
+    for outcome in (first, second):
+        resume.Book(path).add(outcome)
+    assert resume.Book(path).done == {("single.kill", 1): first, ("single.kill", 2): second}
+    whole = path.read_text()
+    path.write_text(whole[:-20])  # a crash in the middle of a line
+    assert list(resume.Book(path).done) == [("single.kill", 1)]
+    path.write_text(whole.replace(resume.code(), "another code"))
+    assert resume.Book(path).done == {}
+    assert resume.Book(None).done == {}
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@
   python -m tools.torture --keep out               histories and logs of runs that are not good, in out/
   python -m tools.torture --list                   which scenarios there are, and what each promises
   python -m tools.torture --seeds 20 --write       and put the table into docs/proof.md
+  python -m tools.torture --seeds 20 --resume book      may be interrupted, and goes on where it was
 
 Each run starts servers of its own: one node, a primary with two replicas and three Sentinels, or a
 cluster of three primaries and three replicas; in a network of its own, where the machine can give it
@@ -37,6 +38,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tools.torture import proof
+from tools.torture.resume import Book
 from tools.torture.run import Outcome
 from tools.torture.runner import Runner
 from tools.torture.scenarios import ALL, CONTROLS, Scenario
@@ -56,18 +58,24 @@ def torture(
     *,
     jobs: int,
     told: Console,
+    book: Book,
 ) -> list[Outcome]:
-    """All seeds of all scenarios, seed by seed, so that an early look shows something of everything."""
+    """All seeds of all scenarios, seed by seed, so that an early look shows something of everything. What the
+    book has is not run again."""
     for scenario in scenarios:
         if scenario.lacks:
             told.print(f"{scenario.name}: left out, {scenario.lacks}", style="yellow")
     wanted = [(s, seed) for seed in seeds for s in scenarios if not s.lacks]
-    outcomes: list[Outcome] = []
+    outcomes = [book.done[s.name, seed] for s, seed in wanted if (s.name, seed) in book.done]
+    if outcomes:
+        told.print(f"{len(outcomes)} of {len(wanted)} runs are in the book already", style="yellow")
+    missing = [(s, seed) for s, seed in wanted if (s.name, seed) not in book.done]
     with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(runner.run, scenario, seed) for scenario, seed in wanted]
+        futures = [pool.submit(runner.run, scenario, seed) for scenario, seed in missing]
         try:
             for future in as_completed(futures):
                 outcomes.append(future.result())
+                book.add(outcomes[-1])
                 _tell(outcomes[-1], len(outcomes), len(wanted), told)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -147,6 +155,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="histories and logs of runs that are not good"
     )
+    parser.add_argument(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="keep outcomes there, and run only what is missing for this code",
+    )
     parser.add_argument("--json", action="store_true", help="all outcomes for scripts, on stdout")
     parser.add_argument("--list", action="store_true", help="run nothing")
     parser.add_argument("--write", action="store_true", help="the table into docs/proof.md")
@@ -167,6 +181,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--seeds and --jobs must be at least 1")
     if given.write and len(scenarios) < len(_EVERY):
         parser.error("--write is for all scenarios: a table of some would look like one of all")
+    if given.resume and given.bare:
+        parser.error("--resume keeps whole runs: --bare leaves out doors and worker")
     if given.write and given.bare:
         parser.error("--write is for whole runs: --bare leaves out doors and worker")
     told = Console(stderr=given.json)
@@ -181,7 +197,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     try:
         runner = Runner(bare=given.bare, keep=given.keep)
-        outcomes = torture(runner, scenarios, seeds, jobs=given.jobs, told=told)
+        book = Book(given.resume)
+        outcomes = torture(runner, scenarios, seeds, jobs=given.jobs, told=told, book=book)
     except KeyboardInterrupt:
         return 130
     if given.json:
