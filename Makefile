@@ -22,6 +22,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) tools/make_venv.py $(VENV)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --upgrade pip
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --no-deps --upgrade \
+		--target $(VENV)/otel opentelemetry-sdk opentelemetry-semantic-conventions
 	@$(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 || true
 	@touch $@
 
