@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
 import holdfast
+from holdfast.cli.main import main
 from holdfast.spark import session
 
 SOURCE = Path(holdfast.__file__).parents[1]
@@ -100,3 +103,21 @@ def command_line(
         "from holdfast.cli.main import main; sys.exit(main(sys.argv[1:]))"
     )
     return python(code, env, *words)
+
+
+def command_line_here(
+    env: Mapping[str, str], *words: str, without: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    """The same in this process, which has imported all that takes seconds: for commands that end before
+    Spark would start."""
+    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True), io.StringIO()
+    with pytest.MonkeyPatch.context() as other, redirect_stdout(out), redirect_stderr(err):
+        for name in os.environ.keys() - env.keys():
+            other.delenv(name)
+        for name, value in env.items():
+            other.setenv(name, value)
+        for package in without:
+            other.setitem(sys.modules, package, None)
+        status = main(words)
+        out.seek(0)
+    return subprocess.CompletedProcess(words, status, out.read(), err.getvalue())

