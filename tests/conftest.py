@@ -15,6 +15,7 @@ of a topic with its subscriptions, stands still until the test moves it: `clock.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import signal
@@ -33,6 +34,8 @@ from tests import java, servers
 from tests.clock import Clock
 from tests.raw import Raw
 
+# Until all tests are collected (pytest_collection_finish): nearly everything that is made by then stays.
+gc.disable()
 # Tests start servers by fork while gRPC's threads run in this process; gRPC's own handlers of a fork
 # then abort the child now and then.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
@@ -117,6 +120,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left:
         config.hook.pytest_deselected(items=left)
     items[:] = _dealt(chosen, getattr(config, "workerinput", {}).get("workercount", 1))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def _dealt(items: list[pytest.Item], hands: int) -> list[pytest.Item]:
