@@ -30,8 +30,8 @@ class Caller:
     def send_one(self, number: int, again: bool, sender: str = "anne") -> Any:
         return self._raw.fcall("send_one", self._q.name, sender, number, int(again), ENVELOPE)
 
-    def ack(self, number: int, again: bool, of: Delivery) -> Any:
-        return self._raw.fcall("ack_named", self._q.name, of.wire, "anne", number, int(again))
+    def ack(self, number: int, again: bool, of: Delivery, sender: str = "anne") -> Any:
+        return self._raw.fcall("ack_named", self._q.name, of.wire, sender, number, int(again))
 
     @property
     def sent(self) -> int:
@@ -172,6 +172,17 @@ def test_of_each_of_several_that_settle_the_last_call_is_known(
         with pytest.raises(AnswerLost):
             raw.fcall("ack_named", q.name, mine[0].wire, sender, 1, 1)
     assert q.stats().acked == 9
+
+
+@pytest.mark.unsharded("the functions are called on one shard")
+def test_what_was_sent_after_an_ack_is_known_when_another_acks(by: Caller, q: Queue) -> None:
+    q.send_many([b"a", b"b"])
+    first, second = q.receive_many(2)
+    by.ack(1, False, first)
+    answer = by.send(2, again=False)
+    by.ack(1, False, second, sender="ben")
+    assert by.send(2, again=True) == answer
+    assert by.sent == 3
 
 
 @pytest.mark.unsharded("the functions are called on one shard")

@@ -149,6 +149,15 @@ def test_a_server_may_forget_its_last_second_and_no_more() -> None:
     assert check([*stored, Event(4, "fault")], Rules(forgets=1)).found == {"lost": 1}
 
 
+def test_what_was_under_way_at_a_fault_is_lost_like_anything_else() -> None:
+    offered, stored = sound()[:2]
+    fault = Event((offered.t + stored.t) / 2, "fault")
+    assert check([offered, fault, stored]).found == {"lost": 1}
+    assert check([offered, fault, stored], Rules(forgets=1)).forgotten == 1
+    early = Event(offered.t - 0.01, "fault")
+    assert check([early, offered, stored], Rules(forgets=1)).found == {"lost": 1}
+
+
 def test_groups_are_judged_by_what_was_confirmed() -> None:
     unsure = [e for e in grouped("b", "a") if not (e.kind == "stored" and e.body == "a")]
     assert check(unsure).good

@@ -39,8 +39,6 @@ KINDS = (
 )
 # The server counts leases in whole ms, and two clocks are read one after the other.
 _BLINK = 0.02
-# An answer that was under way when the fault was done may be noted this much later.
-_UNDER_WAY = 0.2
 
 
 @dataclass(frozen=True)
@@ -161,7 +159,9 @@ class _Place:
                 verdict.blame(
                     "stuck", f"{self._name}: {body} is {self._left[body]}, seen by nobody"
                 )
-            elif any(-_UNDER_WAY <= fault - event.t <= rules.forgets for fault in faults):
+            elif rules.forgets and any(
+                self._offered[body].t <= fault <= event.t + rules.forgets for fault in faults
+            ):
                 verdict.forgotten += 1
             else:
                 verdict.blame("lost", f"{self._name}: {body} ({event.id}, by {event.who})")

@@ -134,6 +134,7 @@ def promote_lagging(n: Nemesis) -> None:
         node.kill()
     lagging.resume()
     n.failover(victim)
+    wait_until(n.servers.agreed, 20, "those who watch agree")
     n.servers.heal()
     for node in (victim, *others):
         n.servers.revive(node)
@@ -232,8 +233,8 @@ def cut_power(n: Nemesis) -> None:
             with suppress(ResponseError):  # it may be at it already
                 servers.node.ask("BGREWRITEAOF")
             n.hold(0, 0.05)
-        n.says("power cut")
         servers.node.kill()
+        n.says("power cut")  # from here on nothing can be stored that it takes away
         gone = servers.disk.cut_power(servers.node.folder, n.rnd)
         n.notes.append(f"{gone} bytes were not on the disk")
         _start_after_cut(n, servers)

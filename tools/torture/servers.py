@@ -57,6 +57,10 @@ class Servers(ABC):
                     found.append(node)
         return found
 
+    def agreed(self) -> bool:
+        """Whether all who say who serves have come to say the same."""
+        return True
+
     def cut_off(self, node: Node, *, clients: bool) -> None:
         """Nothing passes between this node and the others; with `clients`, nor between it and anybody."""
         raise NotImplementedError
@@ -185,6 +189,17 @@ class Watched(Servers):
                 continue
         return _named(self.nodes, votes)
 
+    def agreed(self) -> bool:
+        """Else one of them may go on to promote somebody else."""
+        said = [self._said(watcher) for watcher in self.sentinels]
+        return len({(each[b"ip"], each[b"port"], each[b"flags"]) for each in said}) == 1 and (
+            said[0][b"flags"] == b"master"
+        )
+
+    def _said(self, watcher: Node) -> dict[bytes, bytes]:
+        told = watcher.ask("SENTINEL", "MASTER", _MASTER)
+        return dict(zip(told[::2], told[1::2], strict=True))
+
     def cut_off(self, node: Node, *, clients: bool) -> None:
         for other in [*self.nodes, *self.sentinels]:
             if other is not node:
@@ -225,8 +240,7 @@ class Watched(Servers):
         if len(replicas) != len(self.nodes) - 1:
             return False
         for watcher in self.sentinels:
-            told = watcher.ask("SENTINEL", "MASTER", _MASTER)
-            said = dict(zip(told[::2], told[1::2], strict=True))
+            said = self._said(watcher)
             if int(said[b"num-other-sentinels"]) != 2 or said[b"flags"] != b"master":
                 return False
             followers = watcher.ask("SENTINEL", "REPLICAS", _MASTER)

@@ -8,7 +8,7 @@
                number; so that a lone sender has no key to write
     last_one   a key for each sender, to which `last` moves when another one sends
     done       in the hash too: the last call that settled all it was asked to, as sender, zero, number; moves
-               to last_send when another one settles
+               to last_send when another one settles, unless its sender has sent something since
 
   A repetition (again = 1) looks there before it does anything. Its original may still be on its way, and arrive
   after it: so a repetition that was carried out leaves `late` in the state, and for a minute every named call
@@ -85,6 +85,9 @@ end
 function HF.move_done(base, done, sender)
   if not done or (string.byte(done, #sender + 1) == 0 and string.find(done, sender, 1, true) == 1) then return end
   local its, number = done_by(done)
+  local kept = redis.call('GET', base .. K.last_send .. its)
+  -- Of two calls of one sender only the later one can still be asked for.
+  if kept and as_number(cmsgpack.unpack(kept)[1]) > as_number(number) then return end
   HF.remember(base, its, number, {})
 end
 
