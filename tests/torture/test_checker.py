@@ -71,6 +71,15 @@ def test_a_sound_history_is_good() -> None:
     assert (verdict.offered, verdict.stored, verdict.delivered, verdict.redelivered) == (1, 1, 1, 0)
 
 
+def test_a_slot_that_moves_key_by_key_is_served_by_nobody_meanwhile() -> None:
+    silent = FAULTY["silence"]
+    leaves, arrives = Event(6.2, "leaves"), Event(8.5, "arrives")
+    assert not check(silent, Rules(silence=1)).good
+    verdict = check([*silent[:-1], leaves, arrives, silent[-1]], Rules(silence=1))
+    assert verdict.good
+    assert verdict.probe_silence == pytest.approx(2.3)
+
+
 def sent_again(taken: float, fault: float = 1.5) -> list[Event]:
     """Taken as 1-0, while its sender is told only later, of 1-1."""
     first = event(taken, "got", id="1-0", receipt="1-0@1", left=0.1)

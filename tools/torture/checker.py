@@ -254,6 +254,10 @@ def _judge_silence(events: Sequence[Event], start: float, verdict: Verdict, rule
     if not gaps:
         return
     probe = longest_gap(served, start, end) if served else 0.0
+    # Nobody is served who needs more than one key of a slot that is at two nodes.
+    left = [event.t for event in events if event.kind == "leaves"]
+    arrived = [event.t for event in events if event.kind == "arrives"]
+    probe = max([probe, *(there - gone for gone, there in zip(left, arrived, strict=False))])
     verdict.probe_silence = probe
     verdict.silence = max(gaps.values())
     if rules.silence is not None:

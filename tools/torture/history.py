@@ -33,6 +33,9 @@ Kind = Literal[
     "calm",
     # The raw probe was served.
     "served",
+    # A slot begins to move key by key; has arrived.
+    "leaves",
+    "arrives",
     # Found in the queue at the end: `text` is its state.
     "left",
 ]

@@ -196,6 +196,7 @@ def migrate_by_keys(n: Nemesis) -> None:
     two nodes."""
 
     def move(cluster: Cluster, slot: int, source: Node, target: Node) -> None:
+        n.history.note("leaves")
         target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", cluster.id(source))
         source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", cluster.id(target))
         # Whoever moves slots repairs with REPLACE what is there already, and does not do so for ever.
@@ -212,6 +213,7 @@ def migrate_by_keys(n: Nemesis) -> None:
         for node in (target, source, *cluster.primaries()):
             with suppress(ResponseError):  # one that still has keys refuses
                 node.ask("CLUSTER", "SETSLOT", slot, "NODE", cluster.id(target))
+        n.history.note("arrives")
 
     _move(n, move)
 

@@ -31,8 +31,8 @@ _TAIL = """
 ## How to read it
 
 *stored* is how many messages were confirmed; *gap* is the longest that any producer went unserved, and
-in brackets the same of a raw probe: the servers' own failover. Redelivery is no fault: Holdfast delivers
-at least once. What the checker looks for:
+in brackets the same of a raw probe: the servers' own failover, or a slot's way from node to node, key by
+key. Redelivery is no fault: Holdfast delivers at least once. What the checker looks for:
 
 | kind | what it means |
 |---|---|
