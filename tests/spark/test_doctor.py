@@ -31,12 +31,9 @@ def found(ran: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return {f["topic"]: f for f in msgspec.json.decode(ran.stdout)["findings"]}
 
 
-@pytest.mark.slow
-@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
 def test_a_machine_that_is_ready_runs_a_job(server_url: str) -> None:
-    ran = command_line(
-        shell(), "spark", "doctor", "--url", server_url, "--conf", "spark.driver.memory=1g"
-    )
+    ran = command_line_here(shell(), "spark", "doctor", "--url", server_url)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     for topic in ("pyspark", "pyarrow", "pandas", "java", "server", "spark", "format", "job"):
         assert f" ok   {topic} " in ran.stdout

@@ -20,6 +20,15 @@ async def test_consuming_hands_out_everything_and_acks_it(q: AsyncQueue) -> None
     assert (stats.total, stats.acked) == (0, 250)
 
 
+async def test_who_waits_for_nothing_still_has_all_that_is_there(q: AsyncQueue) -> None:
+    await q.send_many([b"x"] * 30)
+    seen = 0
+    async for d in q.consume(prefetch=10, idle=0):
+        async with d:
+            seen += 1
+    assert seen == 30
+
+
 @pytest.mark.direct("it looks into the journal")
 async def test_acks_are_gathered_into_few_calls(hf: AsyncClient, q: AsyncQueue) -> None:
     await q.configure(journal=True)

@@ -21,6 +21,15 @@ def test_consuming_hands_out_everything_and_acks_it(q: Queue) -> None:
     assert (stats.total, stats.acked) == (0, 250)
 
 
+def test_who_waits_for_nothing_still_has_all_that_is_there(q: Queue) -> None:
+    q.send_many([b"x"] * 30)
+    seen = 0
+    for d in q.consume(prefetch=10, idle=0):
+        with d:
+            seen += 1
+    assert seen == 30
+
+
 @pytest.mark.direct("it looks into the journal")
 def test_acks_are_gathered_into_few_calls(hf: Client, q: Queue) -> None:
     q.configure(journal=True)

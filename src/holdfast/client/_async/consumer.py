@@ -9,6 +9,7 @@ the next wait. A crash before that means redelivery, never loss.
 from __future__ import annotations
 
 import logging
+import math
 import random
 import threading
 import time
@@ -110,21 +111,21 @@ class AsyncConsumer:
             if self._keeper is None:
                 await self._start()
             await self._flush()
-            wait = _WAIT
-            if self._idle is not None:
-                wait = min(wait, self._idle - (time.monotonic() - waited))
-                if wait < 0:
-                    return False
+            left = math.inf if self._idle is None else self._idle - (time.monotonic() - waited)
             try:
+                # At least one look, however long it took to come here.
+                wait = max(min(_WAIT, left), 0)
                 got = await self._queue.receive_many(self._prefetch, wait=wait, lease=self._lease)
             except TryAgain as error:
+                got = []
                 log.warning("receiving from %r: %s; trying again", self._queue.name, error)
                 await sleep(problem_wait * random.uniform(0.5, 1.0))
                 problem_wait = min(problem_wait * 2, 5.0)
-                continue
             if got:
                 self._hold(got)
                 return True
+            if left <= 0:
+                return False
         return False
 
     def _hold(self, got: Sequence[AsyncDelivery]) -> None:
