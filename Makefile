@@ -43,7 +43,7 @@ foreign: setup
 	@$(BIN)/python tools/foreign.py $(VENV)
 	@$(BIN)/python tools/warm_spark.py $(VENV)
 
-# Everything that is promised, in thirteen minutes on two cores. Two test processes more than there are cores,
+# Everything that is promised, in twelve minutes on two cores. Two test processes more than there are cores,
 # since many tests wait for something; and the checks beside them, since mypy keeps one core busy.
 test: foreign
 	@$(MAKE) --no-print-directory --jobs=2 check all-tests

@@ -100,11 +100,11 @@ async def test_leases_are_kept_alive_while_the_handler_works(
 ) -> None:
     await q.send_many([b"slow", b"prefetched"])
     other = hf.queue(q.name)
-    async for d in q.consume(lease=0.6, idle=0.1):
+    async for d in q.consume(lease=1, idle=0.1):
         async with d:
             if d.body == b"slow":
                 # Far longer than the lease: whoever else asks meanwhile must get nothing.
-                assert await other.receive(wait=2) is None
+                assert await other.receive(wait=3) is None
     stats = await q.stats()
     assert (stats.acked, stats.requeued) == (2, 0)
     assert stats.extended >= 4

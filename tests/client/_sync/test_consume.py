@@ -99,11 +99,11 @@ def test_stop_ends_the_loop(q: Queue) -> None:
 def test_leases_are_kept_alive_while_the_handler_works(hf: Client, q: Queue) -> None:
     q.send_many([b"slow", b"prefetched"])
     other = hf.queue(q.name)
-    for d in q.consume(lease=0.6, idle=0.1):
+    for d in q.consume(lease=1, idle=0.1):
         with d:
             if d.body == b"slow":
                 # Far longer than the lease: whoever else asks meanwhile must get nothing.
-                assert other.receive(wait=2) is None
+                assert other.receive(wait=3) is None
     stats = q.stats()
     assert (stats.acked, stats.requeued) == (2, 0)
     assert stats.extended >= 4

@@ -173,13 +173,13 @@ def test_unsubscribing_ends_a_wait_with_an_error(hf: Client, topic: Topic) -> No
 def test_a_peer_that_waits_is_there_however_long_it_waits(
     hf: Client, topic: Topic, who: str, how: str
 ) -> None:
-    topic.configure(peer_timeout=0.3)
+    topic.configure(peer_timeout=1)
     seat, other = [topic.subscribe(who, peer=peer) for peer in ("waits", "works")]
 
     def publish_late(client: Client) -> None:
         """When the other peer has been seen for longer than the time-out."""
         began = time.monotonic()
-        while time.monotonic() - began < 1:
+        while time.monotonic() - began < 2.2:
             client.topic(topic.name).observe(who, peer="works", wait=0.05)
         client.topic(topic.name).publish(b"news")
 
@@ -196,12 +196,12 @@ def test_a_peer_that_waits_is_there_however_long_it_waits(
 def test_a_subscription_is_not_given_up_while_somebody_waits_there(
     hf: Client, topic: Topic
 ) -> None:
-    topic.configure(retention=0.3)
+    topic.configure(retention=1)
     seat = topic.subscribe("a")
 
     def publish_late(client: Client) -> None:
         began = time.monotonic()
-        while time.monotonic() - began < 1:
+        while time.monotonic() - began < 2.2:
             client.topic(topic.name).observe("b", wait=0.05)
             # Both doors' servers tend topics by themselves.
             if not client.url.startswith("grpc"):
