@@ -252,7 +252,7 @@ def _status(
     request = iter([asked.request]) if asked.what == "SendStream" else asked.request
     try:
         # A stream that was let in goes on for ever, unlike one that was not.
-        answer = method(request, metadata=metadata, timeout=0.5 if streams else 20)
+        answer = method(request, metadata=metadata, timeout=1 if streams else 20)
         if streams:
             next(answer, None)
             answer.cancel()

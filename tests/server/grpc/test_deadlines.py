@@ -37,9 +37,9 @@ async def test_a_wait_longer_than_the_deadline_answers_empty_handed_before_it(
 ) -> None:
     started = time.monotonic()
     request = pb.ReceiveRequest(queues=[name], wait_ms=60_000)
-    answer = await served.queues.Receive(request, timeout=0.8)
+    answer = await served.queues.Receive(request, timeout=2.5)
     assert list(answer.deliveries) == []
-    assert 0.4 < time.monotonic() - started < 0.8
+    assert 1.5 < time.monotonic() - started < 2.5
     await direct.queue(name).send(b"x")
     assert await direct.queue(name).receive(wait=2) is not None
 
@@ -48,7 +48,7 @@ async def test_a_wait_longer_than_the_deadline_answers_empty_handed_before_it(
 async def test_the_same_for_observe(served: Opened, direct: AsyncClient, name: str) -> None:
     await direct.topic(name).subscribe(name)
     request = pb.ObserveRequest(consumer=name, wait_ms=60_000)
-    answer = await served.broker.Observe(request, timeout=0.8)
+    answer = await served.broker.Observe(request, timeout=2.5)
     assert list(answer.records) == []
 
 

@@ -137,7 +137,7 @@ class Call:
         left = self.context.time_remaining()
         if left is None or seconds <= 0:
             return seconds
-        return min(seconds, max(left - min(0.1, left / 5), 0.001))
+        return min(seconds, max(left - min(0.5, left / 5), 0.001))
 
     async def take(
         self,
