@@ -210,7 +210,10 @@ def test_a_cluster_with_no_workers_is_bad_after_a_while(server_url: str, tmp_pat
 
 @pytest.mark.slow
 def test_the_command_line_does_not_import_spark() -> None:
-    code = "import sys, holdfast.cli.main; print(*(m.partition('.')[0] for m in sys.modules))"
+    code = (
+        "import sys\nfrom holdfast.cli.commands import Commands\nlist(Commands().values())\n"
+        "print(*(m.partition('.')[0] for m in sys.modules))"
+    )
     loaded = set(python(code, shell()).stdout.split())
     assert "holdfast" in loaded
     assert loaded.isdisjoint({"pyspark", "py4j", "pyarrow", "pandas", "numpy", "matplotlib"})

@@ -6,7 +6,7 @@ most of them do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -53,7 +53,7 @@ PANELS: dict[str, tuple[str, ...]] = {
 }
 
 
-class Commands(MutableMapping[str, Any]):
+class Commands(Mapping[str, Any]):
     """Name to command, as typer's group keeps them, but each one built at its first use."""
 
     def __init__(self) -> None:
@@ -69,14 +69,6 @@ class Commands(MutableMapping[str, Any]):
             self._built[name] = _build(name, *self._where[name])
         return self._built[name]
 
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._where.setdefault(name, ("", ""))
-        self._built[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._where[name]
-        self._built.pop(name, None)
-
     def __iter__(self) -> Iterator[str]:
         return iter(self._where)
 
@@ -87,13 +79,10 @@ class Commands(MutableMapping[str, Any]):
 def _build(name: str, panel: str, place: str) -> Any:
     module, _, function = place.partition(":")
     found = getattr(import_module(f"holdfast.cli.{module}"), function)
-    if isinstance(found, typer.Typer):
-        alone = found
-    else:
-        alone = typer.Typer(rich_markup_mode="rich")
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(rich_markup_mode="rich", add_completion=False)
         alone.command()(found)
-    alone._add_completion = False
-    built = typer.main.get_command(alone)
-    built.name = name
-    built.rich_help_panel = panel  # type: ignore[attr-defined]
+        found = alone
+    built: Any = typer.main.get_command(found)
+    built.name, built.rich_help_panel = name, panel
     return built

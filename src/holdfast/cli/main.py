@@ -32,7 +32,7 @@ INTERRUPTED, TERMINATED, BROKEN_PIPE, BUG = 130, 143, 141, 70
 class _Group(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = Commands()
+        self.commands: Any = Commands()
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.commands)

@@ -18,6 +18,7 @@ from holdfast.errors import ReservationLost, WrongType
 
 app = typer.Typer(
     no_args_is_help=True,
+    add_completion=False,
     help="Messages that readers of the Spark source hold: reserved until their batch is done.",
 )
 

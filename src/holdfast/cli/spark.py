@@ -13,6 +13,7 @@ from holdfast.cli import spark_doctor, spark_jobs
 
 app = typer.Typer(
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode="rich",
     help="The data pipeline: queues, topics and journals through Spark. `holdfast spark doctor` "
     "tells whether this machine is ready for it.",

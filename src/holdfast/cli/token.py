@@ -11,7 +11,11 @@ from holdfast.cli import output
 from holdfast.cli.options import Json
 from holdfast.errors import InvalidArgument
 
-app = typer.Typer(no_args_is_help=True, help="Who may enter a server, and what they may do there.")
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Who may enter a server, and what they may do there.",
+)
 
 File = Annotated[
     Path,
