@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from holdfast import InvalidArgument, LeaseLost, Queue
+from holdfast.engine.keys import base
 from tests.clock import Clock
 from tests.engine.look import assert_each_in_one_state, bodies, counts, drain, numbered
-from tests.raw import Raw
+from tests.raw import Raw, key
 
 
 def test_an_acked_message_is_gone(q: Queue, clock: Clock) -> None:
@@ -131,7 +134,52 @@ def test_a_batch_of_acks_is_one_call_and_few_commands(q: Queue, clock: Clock, ra
     assert q.ack_many(held) == held
     after = raw.calls()
     changed = {c: after[c] - before.get(c, 0) for c in ("fcall", "hmget", "hdel", "zrem")}
-    assert changed == {"fcall": 1, "hmget": 1, "hdel": 0, "zrem": 2}
+    assert changed == {"fcall": 1, "hmget": 1, "hdel": 0, "zrem": 3}
+
+
+@pytest.mark.only("standalone", reason="counts what one server was asked")
+def test_the_ack_of_one_that_came_alone_is_six_commands(q: Queue, raw: Raw) -> None:
+    for _ in range(2):
+        q.send(b"x")
+        held = q.receive()
+        assert held is not None
+        before = raw.calls()
+        held.ack()
+        after = raw.calls()
+    changed = {c: n - before.get(c, 0) for c, n in after.items() if n != before.get(c, 0)}
+    del changed["info"], changed["ping"]  # of the looking
+    looks_and_ends = {"hmget": 1, "hget": 1, "hdel": 1, "zremrangebyscore": 1, "zrem": 1, "hset": 1}
+    assert changed == {"fcall": 1, **looks_and_ends}
+
+
+ALONE: dict[str, Callable[[Queue], object]] = {
+    "plain": lambda q: q.send(b"x"),
+    "in a batch of its own size": lambda q: q.send_many([b"x"]),
+    "with a time to live": lambda q: q.send(b"x", ttl=60),
+    "urgent": lambda q: q.send(b"x", priority=9),
+    "of a group": lambda q: q.send(b"x", group="g"),
+    "with a unique name": lambda q: q.ensure("u", b"x"),
+}
+
+
+@pytest.mark.unsharded("each shard keeps a hash and a journal")
+@pytest.mark.parametrize("kind", ALONE)
+@pytest.mark.parametrize("extended", [False, True])
+@pytest.mark.parametrize("journal", [False, True])
+def test_one_that_came_alone_leaves_nothing_behind(
+    q: Queue, clock: Clock, raw: Raw, kind: str, extended: bool, journal: bool
+) -> None:
+    q.configure(journal=journal)
+    for n in (1, 2):
+        ALONE[kind](q)
+        [held] = q.receive_many(1, lease=60)
+        if extended:
+            held.extend(50)
+        held.ack()
+        assert raw.keys(q) == {base(q.name)} | ({key(q, "journal")} if journal else set())
+        assert not q.ack(held.receipt)
+        assert q.stats().acked == n
+        assert counts(q) == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("how", ["ack_many", "nack_many", "release_many"])

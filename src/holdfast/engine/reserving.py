@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from holdfast import names
 from holdfast.engine import calls
-from holdfast.engine.calls import Argument, Call, Repeat
+from holdfast.engine.calls import ONCE_NAMED, Argument, Call
 from holdfast.engine.keys import QueueRef
 from holdfast.errors import InvalidArgument
 from holdfast.message import utc
@@ -97,13 +97,13 @@ def reserve(
 def commit(ref: QueueRef, owner: str, seq: int, adopt: bool = False) -> Call[tuple[int, bool]]:
     """How many messages went, and whether it is done; else it must be called again."""
     args = [*_named(owner, seq, 0), int(adopt)]
-    return Call("commit", ref, args, lambda reply: (reply[0], bool(reply[1])), Repeat.ONCE_NAMED)
+    return Call("commit", ref, args, lambda reply: (reply[0], bool(reply[1])), ONCE_NAMED)
 
 
 def release(ref: QueueRef, owner: str, seq: int = 0) -> Call[tuple[int, bool]]:
     """As commit. `seq` 0: all that the owner has."""
     args = _named(owner, seq, 0)
-    return Call("release", ref, args, lambda reply: (reply[0], bool(reply[1])), Repeat.ONCE_NAMED)
+    return Call("release", ref, args, lambda reply: (reply[0], bool(reply[1])), ONCE_NAMED)
 
 
 def reserved(ref: QueueRef, owner: str, seq: int, start: int, count: int) -> Call[list[bytes]]:
@@ -124,4 +124,4 @@ def condemn(ref: QueueRef, owner: str, seq: int, reasons: Sequence[tuple[bytes, 
     args = _named(owner, seq)
     for packed, reason in reasons:
         args += (packed, calls.reason_bytes(reason or "condemned", "reason"))
-    return Call("condemn", ref, args, int, Repeat.ONCE_NAMED)
+    return Call("condemn", ref, args, int, ONCE_NAMED)

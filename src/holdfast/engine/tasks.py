@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from holdfast import names
 from holdfast.engine import replies
-from holdfast.engine.calls import MAX_COUNT, Argument, Call, Repeat
+from holdfast.engine.calls import MAX_COUNT, NEVER, ONCE_NAMED, Argument, Call
 from holdfast.engine.keys import FlowRef, LimitRef, QueueRef
 from holdfast.errors import InvalidArgument
 from holdfast.message import MAX_REASON
@@ -70,12 +70,12 @@ def settle(ref: QueueRef, items: Sequence[Settlement]) -> Call[list[int]]:
             s.result_ttl_ms,
             s.receipt,
         )
-    return Call("settle", ref, args, replies.positions, Repeat.ONCE_NAMED)
+    return Call("settle", ref, args, replies.positions, ONCE_NAMED)
 
 
 def unname(ref: QueueRef, receipts: Sequence[bytes]) -> Call[list[int]]:
     """The deliveries' unique names may be used again. Answers the positions of those that were lost."""
-    return Call("unname", ref, receipts, replies.positions, Repeat.ONCE_NAMED)
+    return Call("unname", ref, receipts, replies.positions, ONCE_NAMED)
 
 
 class Permit(NamedTuple):
@@ -112,7 +112,7 @@ def unpermit_rate(ref: LimitRef, limit: int, per: Seconds, unused: int) -> Call[
         milliseconds(per, "per", least=1),
         -whole(unused, "unused", 1, MAX_COUNT),
     ]
-    return Call("permit", ref, args, _permit, Repeat.NEVER, lends=True)
+    return Call("permit", ref, args, _permit, NEVER, lends=True)
 
 
 def _holders(holders: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.engine import calls, replies
-from holdfast.engine.calls import Argument, Call, Packed, Repeat
+from holdfast.engine.calls import ONCE_NAMED, Argument, Call, Packed
 from holdfast.engine.keys import QueueRef, TopicRef, consumer_seat, peer_seat
 from holdfast.errors import InvalidArgument
 from holdfast.filters import Filter
@@ -40,7 +40,7 @@ def unsubscribe(topic: TopicRef, consumer: str, peer: str | None) -> Call[int]:
     """1: done. 0: call again. -1: it was not subscribed. `peer` None: all of them."""
     seat = "" if peer is None else peer_seat(consumer, peer)
     args = [consumer_seat(consumer), seat]
-    return Call("unsubscribe", topic, args, int, Repeat.ONCE_NAMED)
+    return Call("unsubscribe", topic, args, int, ONCE_NAMED)
 
 
 def seat(topic: TopicRef, consumer: str, peer: str) -> Call[str]:

@@ -114,7 +114,7 @@ class Settling(Shards):
     ) -> list[tuple[QueueRef, list[Item], list[bytes]]]:
         """What to settle where: the items, and their receipts in the same order."""
         items = list(deliveries)
-        if items and (whole_batch := _whole_batch(items)):
+        if len(items) > 1 and (whole_batch := _whole_batch(items)):
             return [(self.ref(whole_batch.shard), items, [calls.batch_receipt(whole_batch)])]
         by_shard: dict[int, tuple[list[Item], list[bytes]]] = {}
         for item in items:

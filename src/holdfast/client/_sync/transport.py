@@ -27,7 +27,7 @@ from holdfast.client._sync.routes import Routes
 from holdfast.client.address import Address
 from holdfast.client.io_sync import Connection, aside, sleep
 from holdfast.client.sender import Sender
-from holdfast.engine.calls import Argument, Call, Plain, Repeat, stamp
+from holdfast.engine.calls import NEVER, ONCE_NAMED, Argument, Call, Plain, stamp
 from holdfast.errors import (
     AnswerLost,
     HoldfastError,
@@ -110,7 +110,7 @@ class Transport:
         A call that is to be named keeps its name when this fails: run once more, it is a repetition.
         """
         try:
-            if call.repeat is not Repeat.ONCE_NAMED:
+            if call.repeat is not ONCE_NAMED:
                 return call.parse(self._run(call))
             self._name(call)
             answer = self._run(call)
@@ -123,7 +123,7 @@ class Transport:
 
     def _name(self, call: Call[Any]) -> None:
         """Give it a name that no other call has, if it is to have one."""
-        if call.repeat is not Repeat.ONCE_NAMED or self.names is None:
+        if call.repeat is not ONCE_NAMED or self.names is None:
             return
         again = call.caller is not None
         if not again:
@@ -230,7 +230,7 @@ class Transport:
         return self.run(Plain(key, command, parse))
 
     def _check_repeat(self, call: Call[Any], error: Exception) -> None:
-        if call.repeat is Repeat.NEVER:
+        if call.repeat is NEVER:
             raise AnswerLost(
                 f"the answer to {call.verb} on {call.ref.name!r} was lost ({error}), and it is not "
                 "safe to repeat; look at stats or inspect to see whether it was done"
@@ -294,7 +294,7 @@ class Transport:
                     if after is not None or asking or self._replicas:
                         return self._attempt(node, call, after, asking)
                     # An idle connection may have died unnoticed; what must not be repeated avoids that risk.
-                    fresh = call.repeat is Repeat.NEVER
+                    fresh = call.repeat is NEVER
                     return node.command(*call.command(self.routes.cluster), fresh=fresh)
                 except AskError as error:  # or MovedError, which is one too
                     # Nothing was done: the node that was asked does not serve this slot, or this key.
@@ -354,7 +354,7 @@ class Transport:
         else:
             if confirm:
                 commands.append(confirm)
-            answers = node.exchange(commands, fresh=call.repeat is Repeat.NEVER)
+            answers = node.exchange(commands, fresh=call.repeat is NEVER)
         answer = answers[len(before)]
         if isinstance(answer, RedisError):
             raise answer

@@ -18,7 +18,8 @@ local function take_plain(q, count, lease_ms)
   local key = q.base .. K.ready .. level
   local records = redis.call('LRANGE', key, 0, count - 1)
   local n = #records
-  local all = n < count or redis.call('LLEN', key) == n
+  -- Whether a full handful was all matters only to one that may take the list as it is.
+  local all = n < count or (n >= HF.PACK_FROM and redis.call('LLEN', key) == n)
   if all then q.levels = 0 end
   if n == 0 then return records, 0, 0 end
   HF.fit_wake(q)

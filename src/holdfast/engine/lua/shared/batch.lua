@@ -27,8 +27,11 @@ end
 
 local PACKED = 2 ^ 47
 
+-- The number of a batch as text: a number that is an argument of a command is printed for each.
+local function number_of(batch) return string.format('%.0f', struct.unpack('>I6', batch)) end
+
 function HF.entry_of(q, batch)
-  local number = struct.unpack('>I6', batch)
+  local number = number_of(batch)
   return redis.call('ZRANGEBYSCORE', q.base .. K.batches, number, number)[1]
 end
 
@@ -110,29 +113,31 @@ end
 
 -- A packed batch is gone from its list; so are its runs.
 local function forget_packed(q, entry, batch)
-  redis.call('DEL', HF.packed_key(q, (struct.unpack('>I6', batch))))
+  redis.call('DEL', q.base .. K.packed .. number_of(batch))
   local runs = runs_of(entry, batch)
   HF.each('ZREM', q.base .. K.runs, runs, 1, #runs)
 end
 
--- Take a whole batch away, if it is still as it was handed out: 'packed', or loose and untouched.
+-- Take a whole batch away, if it is still as it was handed out: packed, or loose and untouched.
 function HF.drop_whole(q, batch, size)
-  if redis.call('HEXISTS', q.base .. K.settled, batch) == 1 then return false end
   local entry = HF.entry_of(q, batch)
   if not entry or HF.entry_size(entry) ~= size then return false end
   if HF.is_packed(entry) then
     forget_packed(q, entry, batch)
     q.leased = q.leased - size
+  elseif redis.call('HEXISTS', q.base .. K.settled, batch) == 1 then
+    return false
   else
     HF.leased_drop(q, HF.ids_in(entry))
   end
-  HF.unlist(q, batch)
+  redis.call('ZREM', q.base .. K.batches, entry)
+  redis.call('ZREM', q.base .. K.deadlines, batch)
   return true
 end
 
 -- The batch is in no order any more.
 function HF.unlist(q, batch)
-  local number = struct.unpack('>I6', batch)
+  local number = number_of(batch)
   redis.call('ZREMRANGEBYSCORE', q.base .. K.batches, number, number)
   redis.call('ZREM', q.base .. K.deadlines, batch)
 end

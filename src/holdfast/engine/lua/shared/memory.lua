@@ -91,12 +91,19 @@ function HF.move_done(base, done, sender)
   HF.remember(base, its, number, {})
 end
 
+-- By verb: a short way for what is common, given the queue's key, the arguments and the name. Nil, and nothing done:
+-- this is not that case.
+HF.SHORT = {}
+
 -- A transition under a name, which comes after its arguments: sender, call, again. It gets the queue as a third
 -- argument, opened, and may use that; then all it saves of it is saved here, together with its name.
 function HF.by_name(verb, keys, args)
   local n = #args
   if n < 3 then error({ err = 'INVALID give sender, call and again behind the arguments' }) end
   local sender, call, again = args[n - 2], args[n - 1], args[n]
+  local short = again ~= '1' and sender ~= '' and HF.SHORT[verb]
+  local done = short and short(keys[1], args, sender, call)
+  if done then return done end
   args[n - 2], args[n - 1], args[n] = nil, nil, nil
   local q = HF.open(keys[1], nil, true)
   local found, reply = HF.known(q, sender, call, again)

@@ -151,6 +151,26 @@ function HF.save_glance(base, s, ms, seq, levels, level, sent, last)
   redis.call('HSET', base, 'state', s, 'last', last)
 end
 
+-- The same for one who only settles. `calm`: nobody listens, and no call was repeated lately.
+local ONE, FOUR = 'xxxxxx', 'xxxxxxxxxxxxxxxxxxxxxxxx'
+local GLANCE_HELD = '>' .. FOUR .. FOUR .. 'I6' .. FOUR .. 'I6' .. ONE .. ONE .. 'I6'
+  .. FOUR .. FOUR .. ONE .. 'I6I6' .. ONE .. 'I6'
+
+function HF.glance_held(base)
+  local field = redis.call('HMGET', base, 'state', 'settings', 'done')
+  local s = field[1]
+  if not s or #s ~= SIZE then return nil end
+  local listening, now, acked, kinds, leased, late = struct.unpack(GLANCE_HELD, s)
+  if now == 0 and (listening > 0 or late > 0) then now = clock_ms() end
+  return s, settings_of(field[2]), field[3], acked, kinds, leased, listening <= now and late <= now
+end
+
+function HF.save_held(base, s, acked, leased, done)
+  local sub = string.sub
+  s = struct.pack('>c96I6c60I6c0', sub(s, 1, 96), acked, sub(s, 103, 162), leased, sub(s, 169))
+  redis.call('HSET', base, 'state', s, 'done', done)
+end
+
 -- How long a delivery is leased: what was asked for (ms; 0: until settled), the queue's setting (-1), or
 -- that only if somebody set it (-2).
 function HF.lease_for(q, asked)
