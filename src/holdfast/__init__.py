@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from holdfast.tasks.retries import Retries
     from holdfast.tasks.task import Task
 
-__version__ = "0.6.0"
+__version__ = "0.6.1"
 
 __all__ = [  # noqa: RUF022 (grouped)
     # connecting

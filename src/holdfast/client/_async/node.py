@@ -72,6 +72,8 @@ class AsyncNode:
         self.timeout = timeout
         self._doubt = doubt
         self.prepared = False
+        self.retired = False
+        """Its client is closed: what is still under way keeps no connection."""
         self.lock = Lock()
         self._idle: list[Connection] = []
         # Those in use, too: a child of a fork must let go of them all.
@@ -101,6 +103,8 @@ class AsyncNode:
     async def release(self, used: Connection) -> None:
         if len(self._idle) < MAX_IDLE:
             self._idle.append(used)
+            if self.retired:  # looked at last: another thread may be closing
+                await self.close()
         else:
             await used.disconnect()
 

@@ -93,6 +93,7 @@ class AsyncRoutes:
             # Two threads may both have found none; one node is for both.
             made = AsyncNode(self.address, host, port, self._timeout, self.doubt)
             found = self._nodes.setdefault((host, port), made)
+            found.retired = self.closed
         return found
 
     async def node_for(self, key: str) -> AsyncNode:
@@ -220,6 +221,7 @@ class AsyncRoutes:
                 address = Address("standalone", (place,))
             made = AsyncNode(address, *place, min(self._timeout, _ASK))
             found = self._askers.setdefault(place, made)
+            found.retired = self.closed
         return found
 
     # ---- doubting -------------------------------------------------------------------------
@@ -263,6 +265,7 @@ class AsyncRoutes:
         self.closed = True
         # A copy in one step: a call under way may still find a node.
         for node in [*list(self._nodes.values()), *list(self._askers.values())]:
+            node.retired = True
             await node.close()
 
 

@@ -73,6 +73,8 @@ class Node:
         self.timeout = timeout
         self._doubt = doubt
         self.prepared = False
+        self.retired = False
+        """Its client is closed: what is still under way keeps no connection."""
         self.lock = Lock()
         self._idle: list[Connection] = []
         # Those in use, too: a child of a fork must let go of them all.
@@ -102,6 +104,8 @@ class Node:
     def release(self, used: Connection) -> None:
         if len(self._idle) < MAX_IDLE:
             self._idle.append(used)
+            if self.retired:  # looked at last: another thread may be closing
+                self.close()
         else:
             used.disconnect()
 

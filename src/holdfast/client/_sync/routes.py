@@ -94,6 +94,7 @@ class Routes:
             # Two threads may both have found none; one node is for both.
             made = Node(self.address, host, port, self._timeout, self.doubt)
             found = self._nodes.setdefault((host, port), made)
+            found.retired = self.closed
         return found
 
     def node_for(self, key: str) -> Node:
@@ -219,6 +220,7 @@ class Routes:
                 address = Address("standalone", (place,))
             made = Node(address, *place, min(self._timeout, _ASK))
             found = self._askers.setdefault(place, made)
+            found.retired = self.closed
         return found
 
     # ---- doubting -------------------------------------------------------------------------
@@ -262,6 +264,7 @@ class Routes:
         self.closed = True
         # A copy in one step: a call under way may still find a node.
         for node in [*list(self._nodes.values()), *list(self._askers.values())]:
+            node.retired = True
             node.close()
 
 
