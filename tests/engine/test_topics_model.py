@@ -72,7 +72,7 @@ class Place:
         self.delayed = [m for m in self.delayed if m.due > now]
         over = [m for m in self.leased if m.until <= now]
         self.leased = [m for m in self.leased if m.until > now]
-        self.fail(over)
+        self.fail(sorted(over, key=order))
 
     def taken_from(self, other: Place) -> None:
         """All that another had: what was in hand first, then what was ready."""
