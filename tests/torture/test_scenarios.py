@@ -1,5 +1,5 @@
-"""Three short scenarios, on real servers under load; and a control, in which the same checker must find
-what is lost.
+"""A short scenario of each kind of fault, on real servers under load; and a control, in which the same
+checker must find what is lost.
 
 `make torture SEEDS=20` runs all there are, with doors and workers in front. How long service is away is
 judged there only: here the machine is busy with other tests.
@@ -17,6 +17,9 @@ pytestmark = pytest.mark.slow
 
 SHORT = {
     "kill": "cluster.kill",
+    "pause": "sentinel.pause",
+    "partition": "cluster.partition",
+    "migration": "cluster.migration",
     "promotion": "cluster.promotion",
     "power cut": "single.power",
 }
